@@ -55,5 +55,5 @@ pub use run::affinities::{TaskPlace, affinities};
 pub use tasks::feedback::{Feedback, TaskShape};
 pub use tasks::parallel::SchedParallel;
 pub use tasks::profile::{OperatorProfile, Profile};
-pub use tasks::rows::account_rows;
+pub use tasks::rows::{RowsRead, account_rows};
 pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

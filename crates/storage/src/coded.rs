@@ -139,6 +139,12 @@ impl CodedColumn {
         }
     }
 
+    /// Whether the bounds of a granule tell for all its rows what passes, so that no code is looked at.
+    pub fn bounds_decide(&self, granule: usize, p: &CodePredicate) -> bool {
+        let (min, max) = self.bounds[granule];
+        !matches!(p.outcome(min, max), Outcome::Unsure)
+    }
+
     fn select_by(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64], summaries: bool) {
         assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let mask = &mut mask[..rows.len().div_ceil(64)];

@@ -297,7 +297,7 @@ impl Dictionary {
     }
 
     /// The regions that hold the values, those of all copies.
-    pub(crate) fn regions(&self) -> Vec<&Region> {
+    pub fn regions(&self) -> Vec<&Region> {
         self.values.all().flat_map(Values::regions).collect()
     }
 

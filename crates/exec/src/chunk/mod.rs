@@ -60,11 +60,23 @@ impl Rows {
         Rows { infos, columns, rows: 0, _charged: Vec::new(), lies: None }
     }
 
+    /// A column of which the task on this thread reads `n` consecutive rows itself, without a chunk.
+    pub(crate) fn column_read(&self, column: usize, rows: usize) -> &Arc<Vector> {
+        if let Some(lies) = &self.lies {
+            lies.read(column, rows, false);
+        }
+        &self.columns[column]
+    }
+
     /// Consecutive rows.
     pub(crate) fn slice(mut self, start: usize, rows: usize) -> Rows {
         if rows < self.rows {
+            for column in 0..self.columns.len() {
+                self.column_read(column, rows);
+            }
             self.columns = self.columns.iter().map(|c| Arc::new(c.slice(start.min(self.rows), rows))).collect();
             self.rows = rows;
+            self.lies = self.lies.map(|lies| lies.written_again(rows, self.columns.iter().map(|c| c.bytes())));
         }
         self
     }
@@ -317,6 +329,21 @@ impl Chunk {
             Slot::Lazy { group, column } => Arc::new(self.groups[*group].load(*column)),
         };
         self.slots[column] = Slot::Here(vector.clone());
+        vector
+    }
+
+    /// As [`column`](Self::column), after the source has told what was read of its rows: the rest is told here.
+    pub(crate) fn column_late(&mut self, column: usize) -> Arc<Vector> {
+        let lazy = match self.slots[column] {
+            Slot::Lazy { group, column } => Some((group, column)),
+            Slot::Here(_) => None,
+        };
+        let vector = self.column(column);
+        if let Some((group, stored)) = lazy
+            && let Origin::Segment { columns, counter: Some(counter), .. } = &self.groups[group].origin
+        {
+            counter.settle_column(columns[stored]);
+        }
         vector
     }
 

@@ -22,6 +22,8 @@ use arrow::datatypes::{
 };
 use storage::Dictionary;
 
+use crate::tasks::traffic::{TouchPhase, note_values};
+
 /// The row that is not there: NULL in every column.
 pub(crate) const NO_ROW: u32 = u32::MAX;
 
@@ -471,6 +473,7 @@ impl ColumnInfo {
                 new_null_array(self.data_type(), vector.len())
             }
             (Data::Vid(vids), ColumnKind::Vid(dictionary)) => {
+                note_values(dictionary.id(), TouchPhase::Materialize, vids.len());
                 let values = with_nulls(&dictionary.take(vids), nulls());
                 // Computed text may have another type than columns have.
                 if values.data_type() == self.data_type() {

@@ -20,6 +20,7 @@ use super::ranges::CodeRanges;
 use crate::ExecError;
 use crate::charge::array_bytes;
 use crate::plan::expression::{Expression, evaluate_over};
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Entries that one task evaluates.
 const CHUNK_ENTRIES: u32 = 65_536;
@@ -114,6 +115,8 @@ impl Entries {
         let first = chunk as u32 * CHUNK_ENTRIES;
         let vids = first..first.saturating_add(CHUNK_ENTRIES).min(self.coding.vids());
         let dictionary = self.coding.dictionary();
+        let phase = if let Function::Test(_) = &self.function { TouchPhase::Find } else { TouchPhase::Materialize };
+        note_values(dictionary.id(), phase, vids.len());
         let arguments = |vids| match &self.function {
             Function::Test(_) => dictionary.values_to_test(vids),
             Function::Value(..) => dictionary.values(vids),

@@ -44,6 +44,11 @@ impl MarkedInput<'_> {
 }
 
 impl InputRows<'_> {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// How many rows these are.
     pub(crate) fn len(&self) -> usize {
         match self {

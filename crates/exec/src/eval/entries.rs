@@ -26,6 +26,7 @@ use crate::charge::array_bytes;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector, integer_bounds, ints_of_arrow, is_integer};
 use crate::plan::expression::{Expression, argument_schema, evaluate_over};
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Values that one task evaluates.
 const PIECE: usize = 65_536;
@@ -187,7 +188,10 @@ enum Domain<'a> {
 impl Domain<'_> {
     fn values(&self, range: std::ops::Range<usize>) -> ArrayRef {
         match self {
-            Domain::Vids(dictionary) => dictionary.values(range.start as u32..range.end as u32),
+            Domain::Vids(dictionary) => {
+                note_values(dictionary.id(), TouchPhase::Materialize, range.len());
+                dictionary.values(range.start as u32..range.end as u32)
+            }
             Domain::Integers(low, info) => {
                 let values = range.map(|i| low + i as i64).collect();
                 info.to_arrow(&Vector { data: Data::Int(values), valid: None })

@@ -138,6 +138,11 @@ impl HashIndex {
         Ok(HashIndex { memory, places, bits })
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.memory.len() as u64
+    }
+
     /// Its parts, to build.
     pub(crate) fn parts(&mut self) -> Vec<IndexPart<'_>> {
         let mut rest = self.memory.words_mut::<u32>();

@@ -27,6 +27,7 @@ use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector, is_integer};
 use crate::chunk::{Chunk, Rows};
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Rows of the build side whose codes lie in one piece: one task.
 pub(crate) const PIECE_ROWS: usize = 64 << 10;
@@ -119,6 +120,7 @@ pub(crate) fn join_keys(
             charged.grow(code_bytes)?;
         }
         let mut own = run.map(ranges.len(), &|piece| {
+            rows.column_read(build_column, ranges[piece].len());
             let mut own = Vec::with_capacity(ranges[piece].len());
             for start in ranges[piece].clone().step_by(CHECK_VALUES) {
                 run.check()?;
@@ -294,6 +296,7 @@ fn readers(
 fn merged(from: &Dictionary, to: &Dictionary, run: &Run<'_>) -> Result<Vec<u32>, ExecError> {
     let mut vids = Vec::with_capacity(from.len());
     let mut at = 0;
+    [from, to].into_iter().for_each(|read| note_values(read.id(), TouchPhase::Find, read.len()));
     for vid in 0..from.len() as u32 {
         heed(run, vid as usize)?;
         let value = from.bytes_of(vid);
@@ -324,6 +327,7 @@ fn interned(
     match (&build.kind, &vector.data) {
         (ColumnKind::Vid(dictionary), Data::Vid(vids)) => {
             kept.grow(4 * dictionary.len() as u64)?;
+            note_values(dictionary.id(), TouchPhase::Find, vids.len());
             let mut codes = vec![NO_ROW; dictionary.len()];
             for (row, &vid) in vids.iter().enumerate() {
                 heed(run, row)?;
@@ -352,6 +356,7 @@ fn interned(
     let probe_reader = match &probe.kind {
         ColumnKind::Vid(dictionary) => {
             kept.grow(4 * dictionary.len() as u64)?;
+            note_values(dictionary.id(), TouchPhase::Find, dictionary.len());
             let mut codes = Vec::with_capacity(dictionary.len());
             for vid in 0..dictionary.len() as u32 {
                 heed(run, vid as usize)?;

@@ -80,6 +80,10 @@ pub(crate) fn pipe(
         return Ok(of_rows(Arc::new(Rows::none(infos))));
     }
     let pipe = flow.pipe_of(input, &place.input(0), Demand { rows: needed, ..Demand::of(&Filters::new()) })?;
+    // What another limit, or a join, has kept is not kept again.
+    if let Some(kept) = pipe.kept().filter(|kept| limit.of(kept.rows) == (0, kept.rows)) {
+        return Ok(of_rows(kept.clone()));
+    }
     let rows = collect(&pipe, &flow.run, needed)?;
     let (skip, kept) = limit.of(rows.rows);
     Ok(of_rows(Arc::new(rows.slice(skip, kept))))

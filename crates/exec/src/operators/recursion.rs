@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::foreign::{PART_ROWS, info_of};
 use super::union::converted;
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, ColumnKind, Data};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows, check_kept};
 use crate::keys::float::one_of_each;
 use crate::keys::hash::hash_bytes;
@@ -28,8 +28,10 @@ use crate::pipe::flow::{Flow, Outer};
 use crate::pipe::kept::rows_of;
 use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::{Plan, Recursion};
+use crate::tasks::places::current_node;
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{self, KeptColumn, LookUps};
 
 /// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
 const STEPS_PER_TASK: usize = 64;
@@ -158,7 +160,8 @@ impl RecursionSource {
             Ok(rows) => Rows { infos, ..rows },
             // Somebody else keeps them too, and is charged.
             Err(kept) => {
-                Rows { infos, columns: kept.columns.clone(), rows: kept.rows, _charged: Vec::new(), lies: None }
+                let (columns, lies) = (kept.columns.clone(), kept.lies.clone());
+                Rows { infos, columns, rows: kept.rows, _charged: Vec::new(), lies }
             }
         }))
     }
@@ -169,16 +172,21 @@ impl RecursionSource {
             *seen = Some(Seen::new(&self.infos, run)?);
         }
         let seen = seen.as_mut().expect("made above");
-        let arrays: Vec<ArrayRef> =
-            rows.infos.iter().zip(&rows.columns).map(|(info, column)| info.to_arrow(column)).collect();
+        let arrays =
+            rows.infos.iter().zip(0..).map(|(info, column)| info.to_arrow(rows.column_read(column, rows.rows)));
+        let arrays: Vec<ArrayRef> = arrays.collect();
         let kept = seen.keep_unseen(&arrays, rows.rows, run)?;
         if kept.len() == rows.rows {
             return Ok(rows);
         }
-        let columns = rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
+        let columns: Vec<Arc<Vector>> = rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
+        traffic::note_kept(traffic::ROWS_KEPT, columns.iter().map(|column| column.bytes()).sum());
+        let (count, node) = (kept.len(), current_node());
+        let lies = columns.iter().map(|column| KeptColumn { bytes: column.bytes(), rows: count, node });
+        let lies = Some(run.traffic.kept_rows(traffic::ROWS_KEPT, lies));
         let bytes = kept.len() as u64 * 8 * rows.infos.len() as u64;
         let charged = vec![run.reserve(bytes)?];
-        Ok(Arc::new(Rows { infos: rows.infos.clone(), columns, rows: kept.len(), _charged: charged, lies: None }))
+        Ok(Arc::new(Rows { infos: rows.infos.clone(), columns, rows: count, _charged: charged, lies }))
     }
 }
 
@@ -187,6 +195,7 @@ struct Seen {
     converter: Option<RowConverter>,
     rows: Strings,
     charged: Reservation,
+    look_ups: LookUps,
 }
 
 impl Seen {
@@ -195,7 +204,7 @@ impl Seen {
         // Rows without a column are all equal, and have no bytes.
         let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
         let charged = run.reserve(0)?;
-        Ok(Seen { converter, rows: Strings::default(), charged })
+        Ok(Seen { converter, rows: Strings::default(), charged, look_ups: LookUps::here(traffic::ROWS_SEEN) })
     }
 
     /// Numbers of the rows that were never there; they are from then on.
@@ -216,7 +225,10 @@ impl Seen {
                 }
             }
             check_kept(self.rows.len())?;
-            self.charged.grow(self.rows.held_bytes().saturating_sub(self.charged.bytes()))?;
+            let more = self.rows.held_bytes().saturating_sub(self.charged.bytes());
+            traffic::note_kept(traffic::ROWS_SEEN, more);
+            self.charged.grow(more)?;
+            self.look_ups.note(length, self.charged.bytes());
         }
         Ok(kept)
     }

@@ -1,11 +1,12 @@
 //! [`drive`]: sends a pipe's chunks into a [`Sink`].
 
-use numa::{NodeId, current_node};
+use numa::NodeId;
 use parking_lot::Mutex;
 
 use super::Pipe;
 use crate::ExecError;
 use crate::chunk::Chunk;
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 
 /// Where the chunks of a pipeline end up. `Local` is the state of one worker at a time; there are about as many as

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use numa::{NodeId, Reservation, current_node};
+use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
 
 use super::drive::for_each_morsel;
@@ -10,6 +10,7 @@ use super::{ChunkSource, Out, Pipe};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows, check_kept};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, KeptColumn};
 
@@ -27,7 +28,7 @@ pub(crate) fn rows_of(pipe: &Pipe, run: &Run<'_>) -> Result<Arc<Rows>, ExecError
 /// A pipe of rows that were kept.
 pub(crate) fn of_rows(rows: Arc<Rows>) -> Pipe {
     let (infos, count) = (rows.infos.clone(), rows.rows as u64);
-    Pipe::of(Box::new(RowsSource(rows)), infos, count)
+    Pipe::of(Box::new(RowsSource::new(rows)), infos, count)
 }
 
 /// Runs a pipe and keeps its rows in order; the first `needed` at least, if that is given.
@@ -45,6 +46,7 @@ pub(crate) fn collect(pipe: &Pipe, run: &Run<'_>, needed: Option<usize>) -> Resu
             Ok(mine.rows < needed)
         })?;
         traffic::note_kept(traffic::ROWS_KEPT, mine.bytes);
+        mine.node = current_node();
         check_kept(done.lock().end(morsel, mine.rows))?;
         *kept[morsel].lock() = mine;
         Ok(())
@@ -56,22 +58,32 @@ pub(crate) fn collect(pipe: &Pipe, run: &Run<'_>, needed: Option<usize>) -> Resu
 fn joined(kept: Vec<Kept>, infos: &[ColumnInfo], run: &Run<'_>) -> Result<Rows, ExecError> {
     let rows = kept.iter().map(|k| k.rows).sum();
     check_kept(rows)?;
-    let (mut reservations, mut columns) = (Vec::new(), vec![Vec::new(); infos.len()]);
+    let mut reservations = Vec::new();
+    let mut columns: Vec<Vec<(Arc<Vector>, Option<NodeId>)>> = vec![Vec::new(); infos.len()];
     for part in kept {
         reservations.extend(part.reservations);
         for (column, vectors) in columns.iter_mut().zip(part.columns) {
-            column.extend(vectors);
+            column.extend(vectors.into_iter().map(|vector| (vector, part.node)));
         }
     }
     // A column is put together while its pieces are still there: that much more for a moment.
-    let columns: Vec<Mutex<Vec<Arc<Vector>>>> = columns.into_iter().map(Mutex::new).collect();
+    let columns: Vec<Mutex<Vec<(Arc<Vector>, Option<NodeId>)>>> = columns.into_iter().map(Mutex::new).collect();
     let columns = run.map(infos.len(), &|c| {
         let parts = std::mem::take(&mut *columns[c].lock());
-        if parts.is_empty() {
-            return Ok((Arc::new(infos[c].empty()), None));
-        }
-        let own = parts.into_iter().map(|p| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
-        Ok((Arc::new(Vector::concat(own.collect())), current_node()))
+        let lies = match parts.as_slice() {
+            [] => return Ok((Arc::new(infos[c].empty()), None)),
+            [(_, node)] => *node,
+            several => {
+                let read = |(vector, node): &(Arc<Vector>, Option<NodeId>)| {
+                    traffic::note_kept_read(traffic::ROWS_KEPT, *node, vector.bytes());
+                };
+                several.iter().for_each(read);
+                traffic::note_kept(traffic::ROWS_KEPT, several.iter().map(|(vector, _)| vector.bytes()).sum());
+                current_node()
+            }
+        };
+        let own = parts.into_iter().map(|(p, _)| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
+        Ok((Arc::new(Vector::concat(own.collect())), lies))
     })?;
     let (columns, nodes): (Vec<Arc<Vector>>, Vec<Option<NodeId>>) = columns.into_iter().unzip();
     let lies = columns.iter().zip(nodes).map(|(c, node)| KeptColumn { bytes: c.bytes(), rows, node });
@@ -109,6 +121,8 @@ struct Kept {
     rows: usize,
     reservations: Vec<Reservation>,
     bytes: u64,
+    /// The node of the task that wrote them.
+    node: Option<NodeId>,
 }
 
 impl Kept {
@@ -131,15 +145,34 @@ impl Kept {
 }
 
 /// Rows that were kept.
-pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
+pub(crate) struct RowsSource {
+    rows: Arc<Rows>,
+    node: Option<NodeId>,
+}
+
+impl RowsSource {
+    /// Wherever they lie.
+    pub(crate) fn new(rows: Arc<Rows>) -> RowsSource {
+        RowsSource { rows, node: None }
+    }
+
+    /// All on a node, if one is given: whoever reads them had better run there.
+    pub(crate) fn near(rows: Arc<Rows>, node: Option<NodeId>) -> RowsSource {
+        RowsSource { rows, node }
+    }
+}
 
 impl ChunkSource for RowsSource {
     fn kept(&self) -> Option<&Arc<Rows>> {
-        Some(&self.0)
+        Some(&self.rows)
     }
 
     fn morsels(&self) -> usize {
-        self.0.rows.div_ceil(ROWS_PER_MORSEL)
+        self.rows.rows.div_ceil(ROWS_PER_MORSEL)
+    }
+
+    fn node_of(&self, _morsel: usize) -> Option<NodeId> {
+        self.node
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
@@ -148,12 +181,12 @@ impl ChunkSource for RowsSource {
 
     fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut start = morsel * ROWS_PER_MORSEL;
-        let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
+        let end = (start + ROWS_PER_MORSEL).min(self.rows.rows);
         run.check()?;
         while start < end {
             let rows = start..(start + most).min(end);
             start = rows.end;
-            if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
+            if !out(Chunk::of(Origin::Rows(self.rows.clone()), RowIds::Range(rows)))? {
                 return Ok(false);
             }
         }

@@ -15,7 +15,8 @@ use crate::tasks::profile::{Counters, Working};
 use crate::tasks::run::Run;
 use crate::tasks::traffic::Traffic;
 
-/// The pipe of an operator, with its rows counted; what is done with them counts for the operator above.
+/// The pipe of an operator, with its rows counted; what is done with them counts for the operator above, and making
+/// results of them for the one on top.
 pub(crate) fn watch(mut pipe: Pipe, own: &Arc<Counters>, above: &Option<Arc<Counters>>) -> Pipe {
     own.see();
     if let Some(rows) = pipe.kept() {
@@ -33,7 +34,8 @@ pub(crate) fn watch(mut pipe: Pipe, own: &Arc<Counters>, above: &Option<Arc<Coun
         }
     }
     let infos = pipe.infos.clone();
-    pipe.then(RowCounter { own: own.clone(), above: above.clone() }, infos)
+    let above = above.clone().unwrap_or_else(|| own.clone());
+    pipe.then(RowCounter { own: own.clone(), above }, infos)
 }
 
 /// A source whose work counts for an operator.
@@ -128,7 +130,7 @@ impl ChunkSource for EmptySource {
 #[derive(Clone)]
 struct RowCounter {
     own: Arc<Counters>,
-    above: Option<Arc<Counters>>,
+    above: Arc<Counters>,
 }
 
 impl Operator for RowCounter {
@@ -138,7 +140,7 @@ impl Operator for RowCounter {
 
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.own.add_rows(chunk.rows());
-        let _working = Working::on(self.above.clone());
+        let _working = Working::on(Some(self.above.clone()));
         out(chunk)
     }
 

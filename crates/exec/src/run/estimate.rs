@@ -57,7 +57,8 @@ impl Plan {
                     wanted.columns.dedup();
                     let line = LINE_BYTES * (1 + wanted.columns.len() as u64);
                     let (bytes, rows) = input.read(ReadColumns { rows: left.rows - left.scattered, ..wanted });
-                    return (bytes.saturating_add(left.scattered * line), rows + left.scattered);
+                    let looked_up = left.scattered * line + left.look_ups * LINE_BYTES;
+                    return (bytes.saturating_add(looked_up), rows + left.scattered);
                 }
                 input.read(ReadColumns { rows: u64::MAX, ..wanted })
             }

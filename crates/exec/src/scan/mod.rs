@@ -17,6 +17,7 @@
 
 pub(crate) mod cost;
 mod cut;
+mod look_up;
 mod prepare;
 mod prepared;
 pub(crate) mod seek;
@@ -32,6 +33,7 @@ use sched::policy::concurrency::Pieces;
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
 pub(crate) use crate::tasks::counter::Counter;
+use crate::tasks::counter::know_dictionaries;
 
 use crate::ExecError;
 use crate::codes::bind::Coding;
@@ -123,9 +125,15 @@ impl Scan {
         self.prepared.get().map(|prepared| (&prepared.nodes[..], prepared.pieces))
     }
 
+    /// Tells the statement's account whose the dictionaries are that it may read values of.
+    fn make_known(&self, run: &Run<'_>) {
+        let segments = self.segments.iter().zip(self.parts()).map(|(version, part)| (&*version.segment, part));
+        know_dictionaries(run.traffic, segments, &self.columns_read(), self.number, run.places.lookup);
+    }
+
     /// Prepares with threads lent, all at once.
     pub(crate) fn prepare_with(&self, run: &Run<'_>) -> Result<(), ExecError> {
-        self.prepare(run.statement, run.places)?;
+        self.prepare(run)?;
         let chunks = self.binding.get().map_or(0, |binding| binding.chunks.len());
         if chunks == 0 {
             return Ok(());

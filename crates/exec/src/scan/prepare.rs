@@ -16,12 +16,13 @@ use numa::NodeId;
 use parking_lot::Mutex;
 use sched::Statement;
 use sched::policy::concurrency::Pieces;
-use storage::{Segment, SegmentVersion};
+use storage::Segment;
 
 use super::cost::{ExpectedWork, PerRow};
 use super::cut::in_turn;
+use super::look_up::{GRAIN, LookUps};
 use super::prepared::{Leader, PreparedScan, PreparedSegment, common};
-use super::seek::{Access, ColumnQuery, choose};
+use super::seek::{Access, ColumnQuery};
 use super::{Morsel, Scan};
 use crate::ExecError;
 use crate::codes::bind::{Coding, CodingKey};
@@ -32,6 +33,7 @@ use crate::error::stopped;
 use crate::tasks::counter::Read;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::places::{Lookup, Places, ScanOptions};
+use crate::tasks::run::Run;
 
 /// Share of rows that a test over arrays is taken to let through.
 pub(super) const ROW_TEST_FRACTION: f64 = 0.5;
@@ -68,11 +70,12 @@ struct Job {
 
 impl Scan {
     /// Binds what binary search can bind, and decides what is evaluated per entry.
-    pub(crate) fn prepare(&self, statement: &Statement, places: Places<'_>) -> Result<(), ExecError> {
+    pub(super) fn prepare(&self, run: &Run<'_>) -> Result<(), ExecError> {
+        let (statement, places) = (run.statement, run.places);
         let mut leaves = SetsByCoding::default();
         let mut reached = RowsByCoding::default();
         let columns = self.expression_columns();
-        let accesses = self.accesses(places.options, places.lookup)?;
+        let accesses = self.look_ups(places.options, places.lookup).accesses(Some(run))?;
         for (version, access) in self.segments.iter().zip(&accesses) {
             statement.check().map_err(|_| stopped(statement))?;
             let rows = version.live_rows().min(access.len(version.segment.rows())) as f64;
@@ -103,25 +106,19 @@ impl Scan {
     }
 
     /// The part that each segment is of.
-    fn parts(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn parts(&self) -> impl Iterator<Item = u32> + '_ {
         let parts = self.snapshot.parts.iter().zip(0..);
         parts.flat_map(|(part, number)| part.segments.iter().map(move |_| number))
     }
 
-    /// The rows of each segment that are looked at.
-    fn accesses(&self, options: ScanOptions, lookup: Lookup<'_>) -> Result<Vec<Access>, ExecError> {
+    /// What indexes may be asked.
+    fn look_ups<'a>(&'a self, options: ScanOptions, lookup: Lookup<'a>) -> LookUps<'a> {
         let of_leaves = self.filter.conjuncts().filter_map(|test| ColumnQuery::of_test(test));
         let of_joins = self.keys.iter().map(|(column, keys)| (*column, ColumnQuery::Keys(keys)));
-        let asked: Vec<(usize, ColumnQuery<'_>)> =
+        let asked: Vec<(usize, ColumnQuery<'a>)> =
             of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
-        let of = |(version, part): (&SegmentVersion, u32)| {
-            let live = version.live_rows() > 0 && !asked.is_empty();
-            let choice = if live { choose(&version.segment, &asked)? } else { None };
-            let Some(choice) = choice else { return Ok(Access::All) };
-            choice.book((self.number, part), lookup);
-            Ok(choice.access())
-        };
-        self.segments.iter().zip(self.parts()).map(of).collect()
+        let parts = &self.snapshot.parts;
+        LookUps { segments: &self.segments, parts, asked, table: self.number, lookup, grain: GRAIN }
     }
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
@@ -132,7 +129,8 @@ impl Scan {
         }
         let (jobs, chunks) = (Vec::new(), Vec::new());
         let options = ScanOptions::default();
-        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options, Lookup::Nowhere)?));
+        let (leaves, accesses) =
+            (Mutex::new(leaves), Mutex::new(self.look_ups(options, Lookup::Nowhere).accesses(None)?));
         let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(0) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
         self.finish_preparation(Places {
@@ -264,7 +262,7 @@ impl Scan {
     }
 
     /// Every column that a morsel may read, each once.
-    fn columns_read(&self) -> Vec<usize> {
+    pub(super) fn columns_read(&self) -> Vec<usize> {
         let mut columns = self.columns_tested();
         columns.extend_from_slice(&self.columns);
         columns.sort_unstable();

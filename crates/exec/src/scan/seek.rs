@@ -16,7 +16,6 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use numa::{NodeId, current_node, nearest_node};
 use storage::{BLOCK_ROWS, Index, IndexRows, Segment, TableVersion};
 
 use crate::ExecError;
@@ -24,9 +23,6 @@ use crate::codes::filter::RowTest;
 use crate::keys::key_filter::{FewKeys, KeyFilter};
 use crate::plan::expression::CompareOp;
 use crate::plan::predicate::Predicate;
-use crate::tasks::counter::in_order;
-use crate::tasks::places::Lookup;
-use crate::tasks::traffic::{self, Item, TouchPhase, TouchedComponent};
 
 /// A row that an index names costs as much as `n` rows that are scanned: it is read out of order, and the position
 /// itself is read, sorted and gathered. A guess from VLDB 2015, section 6.1.5; the example `point` prints where the two
@@ -36,6 +32,10 @@ const SCATTERED_COST: u64 = 512;
 const SEGMENT_COST: u64 = 4096;
 /// Look-ups of a list, each as dear as `n` rows that are scanned.
 const LOOK_UP_COST: u64 = 1024;
+/// Lists of up to `n` keys are looked up without asking whether that pays.
+const SHORT_LIST: usize = 16;
+/// An estimate looks up about `n` keys at most, which takes a quarter of a millisecond.
+const ESTIMATE_LOOK_UPS: usize = 1024;
 
 /// What a part of a conjunction says of one column.
 #[derive(Clone, Copy)]
@@ -70,12 +70,15 @@ impl Access {
     }
 }
 
+/// Runs of places in the order of an index.
+pub(super) type PlaceRuns = Vec<Range<u32>>;
+
 /// The index to use for a segment, and the places in its order that it is asked for.
 pub(crate) struct Choice<'s> {
     /// The column.
     pub(crate) column: usize,
     index: &'s Index,
-    places: Vec<Range<u32>>,
+    places: PlaceRuns,
     /// Rows that it names.
     pub(crate) rows: usize,
     /// They follow each other.
@@ -83,41 +86,32 @@ pub(crate) struct Choice<'s> {
 }
 
 impl Choice<'_> {
-    /// Tells the account of the task on this thread what looking the rows up reads of the index, which is of a column
-    /// of the table and part of these numbers.
-    pub(crate) fn book(&self, (table, part): (u32, u32), lookup: Lookup<'_>) {
-        const ROW_BYTES: u64 = 4;
-        let item = Item { table, column: self.column as u32, part, component: TouchedComponent::Index };
-        let lines = self.places.len() as u64 * traffic::LINE_BYTES;
-        let bytes = lines.max(self.rows as u64 * ROW_BYTES).min(self.index.bytes() as u64);
-        let mut nodes: Vec<NodeId> = match lookup {
-            Lookup::Only(node) => vec![node],
-            Lookup::Nowhere => Vec::new(),
-            Lookup::Maps(_) => in_order(self.index.regions().iter().flat_map(|region| region.policy().nodes())),
-        };
-        // Of copies the nearest is read.
-        if self.index.is_replicated() {
-            let nearest = current_node().map_or(Some(0), |here| nearest_node(here, &nodes));
-            nodes = nearest.and_then(|place| nodes.get(place).copied()).into_iter().collect();
-        }
-        let share = bytes / nodes.len().max(1) as u64;
-        nodes.iter().for_each(|node| traffic::note(item, TouchPhase::LookUp, *node, share));
+    /// The index.
+    pub(super) fn index(&self) -> &Index {
+        self.index
     }
 
-    /// The rows.
-    pub(crate) fn access(&self) -> Access {
-        let mut rows = Vec::new();
-        for places in &self.places {
-            match self.index.rows_at(places.clone()) {
-                IndexRows::Range(range) if self.places.len() == 1 => {
-                    return Access::Range(range.start as usize..range.end as usize);
-                }
-                found => rows.extend(found.iter()),
-            }
-        }
-        rows.sort_unstable();
-        Access::Rows(rows)
+    /// The places in its order, ascending and apart.
+    pub(super) fn places(&self) -> &[Range<u32>] {
+        &self.places
     }
+
+    /// The rows, where they follow each other.
+    pub(super) fn consecutive_rows(&self) -> Option<Range<usize>> {
+        let [places] = &self.places[..] else { return None };
+        match self.index.rows_at(places.clone()) {
+            IndexRows::Range(range) => Some(range.start as usize..range.end as usize),
+            IndexRows::Listed(_) => None,
+        }
+    }
+}
+
+/// The rows at some places of an index's order, ascending.
+pub(super) fn rows_at(index: &Index, places: &[Range<u32>]) -> Vec<u32> {
+    let mut rows = Vec::new();
+    places.iter().for_each(|run| rows.extend(index.rows_at(run.clone()).iter()));
+    rows.sort_unstable();
+    rows
 }
 
 impl<'a> ColumnQuery<'a> {
@@ -143,7 +137,7 @@ impl<'a> ColumnQuery<'a> {
     }
 
     /// Look-ups that it takes.
-    fn look_ups(&self) -> usize {
+    pub(super) fn look_ups(&self) -> usize {
         match self {
             ColumnQuery::Compare(..) => 1,
             ColumnQuery::In(values) => values.len(),
@@ -151,10 +145,22 @@ impl<'a> ColumnQuery<'a> {
         }
     }
 
-    /// The places of the rows that it leaves, ascending and apart; `None` where the index cannot tell.
-    fn places(&self, segment: &Segment, column: usize, index: &Index) -> Result<Option<Vec<Range<u32>>>, ExecError> {
+    /// Whether so many look-ups cost less than to read a segment of `n` rows.
+    pub(super) fn pays(&self, rows: usize) -> bool {
+        let look_ups = self.look_ups();
+        look_ups <= SHORT_LIST || (look_ups as u64).saturating_mul(LOOK_UP_COST) <= rows as u64
+    }
+
+    /// The places of the rows that some of its look-ups leave, ascending and apart; `None` where the index cannot tell.
+    pub(super) fn places(
+        &self,
+        segment: &Segment,
+        column: usize,
+        index: &Index,
+        look_ups: Range<usize>,
+    ) -> Result<Option<PlaceRuns>, ExecError> {
         let stored = segment.column(column).as_ref();
-        let mut places = Vec::with_capacity(self.look_ups());
+        let mut places = Vec::with_capacity(look_ups.len());
         match self {
             ColumnQuery::Compare(op, value) => {
                 let value: &dyn Array = value.as_ref();
@@ -169,7 +175,7 @@ impl<'a> ColumnQuery<'a> {
                 places.push(index.order_between(stored, from, to)?);
             }
             ColumnQuery::In(values) => {
-                for i in 0..values.len() {
+                for i in look_ups {
                     let value = values.slice(i, 1);
                     let value = Bound::Included(value.as_ref());
                     places.push(index.order_between(stored, value, value)?);
@@ -177,13 +183,13 @@ impl<'a> ColumnQuery<'a> {
             }
             ColumnQuery::Keys(keys) => match keys.few() {
                 Some(FewKeys::Integers(values)) => {
-                    for &value in values {
+                    for &value in &values[look_ups] {
                         let Some(of_value) = index.order_of_integers(stored, value, value) else { return Ok(None) };
                         places.push(of_value);
                     }
                 }
                 Some(FewKeys::Vids(dictionary, vids)) => {
-                    for &vid in vids {
+                    for &vid in &vids[look_ups] {
                         let found = dictionary.bytes_of(vid).and_then(|bytes| index.order_of_bytes(stored, bytes));
                         let Some(of_value) = found else { return Ok(None) };
                         places.push(of_value);
@@ -192,14 +198,19 @@ impl<'a> ColumnQuery<'a> {
                 None => return Ok(None),
             },
         }
-        if places.len() > 1 {
-            places.sort_unstable_by_key(|run| run.start);
-            // Equal members of a list.
-            places.dedup();
-        }
-        places.retain(|run| !run.is_empty());
-        Ok(Some(places))
+        Ok(Some(in_order(places)))
     }
+}
+
+/// Runs of places, ascending, each once. Lists that ascend each are merged.
+pub(super) fn in_order(mut places: PlaceRuns) -> PlaceRuns {
+    places.retain(|run| !run.is_empty());
+    if places.len() > 1 {
+        places.sort_by_key(|run| run.start);
+        // Equal members of a list.
+        places.dedup();
+    }
+    places
 }
 
 /// What both lists of runs have.
@@ -217,22 +228,35 @@ fn intersected(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
 
 /// The index to look rows of a segment up in, given what parts of a conjunction say of columns; `None` where every row
 /// is to be looked at.
-pub(crate) fn choose<'s>(
+pub(super) fn choose<'s>(
     segment: &'s Segment,
     asked: &[(usize, ColumnQuery<'_>)],
 ) -> Result<Option<Choice<'s>>, ExecError> {
+    choose_by(segment, asked, &|_| 1, &mut |number, index| {
+        let (column, query) = &asked[number];
+        query.places(segment, *column, index, 0..query.look_ups())
+    })
+}
+
+/// As [`choose`], where `places_of` finds the places that a part, by its number, leaves of an index: one row for each
+/// `weight_of` its column.
+pub(super) fn choose_by<'s>(
+    segment: &'s Segment,
+    asked: &[(usize, ColumnQuery<'_>)],
+    weight_of: &dyn Fn(usize) -> u64,
+    places_of: &mut dyn FnMut(usize, &Index) -> Result<Option<PlaceRuns>, ExecError>,
+) -> Result<Option<Choice<'s>>, ExecError> {
     let rows = segment.rows() as u64;
     let mut best: Option<(u64, Choice<'s>)> = None;
-    for (number, (column, first)) in asked.iter().enumerate() {
+    for (first, (column, _)) in asked.iter().enumerate() {
         let Some(index) = segment.index(*column) else { continue };
-        if asked[..number].iter().any(|(known, _)| known == column) {
+        if asked[..first].iter().any(|(known, _)| known == column) {
             continue;
         }
-        let few = |asked: &ColumnQuery<'_>| asked.look_ups() <= 16 || asked.look_ups() as u64 * LOOK_UP_COST <= rows;
-        let mut places: Option<Vec<Range<u32>>> = None;
-        let others = asked[number + 1..].iter().filter(|(other, _)| other == column).map(|(_, asked)| asked);
-        for one in std::iter::once(first).chain(others).filter(|one| few(one)) {
-            if let Some(found) = one.places(segment, *column, index)? {
+        let mut places: Option<PlaceRuns> = None;
+        let of_column = (first..asked.len()).filter(|&number| asked[number].0 == *column);
+        for number in of_column.filter(|&number| asked[number].1.pays(segment.rows())) {
+            if let Some(found) = places_of(number, index)? {
                 places = Some(match places {
                     Some(known) => intersected(&known, &found),
                     None => found,
@@ -240,7 +264,7 @@ pub(crate) fn choose<'s>(
             }
         }
         let Some(places) = places else { continue };
-        let count: u64 = places.iter().map(|run| run.len() as u64).sum();
+        let count = places.iter().map(|run| run.len() as u64).sum::<u64>() * weight_of(*column);
         let consecutive = places.len() == 1 && matches!(index.rows_at(places[0].clone()), IndexRows::Range(_));
         let cost = if consecutive { count + SEGMENT_COST } else { count * SCATTERED_COST };
         if cost < best.as_ref().map_or(rows + SEGMENT_COST, |(cost, _)| *cost) {
@@ -269,21 +293,28 @@ pub(crate) struct Left {
     /// Rows that are looked at, and of these the ones that an index names one by one.
     pub(crate) rows: u64,
     pub(crate) scattered: u64,
+    /// Look-ups in indexes.
+    pub(crate) look_ups: u64,
 }
 
-/// What look-ups leave of the rows of a snapshot of which a conjunction is asked; `None` where no index is used.
+/// What look-ups leave of the rows of a snapshot of which a conjunction is asked, exactly where they are few; `None`
+/// where no index is used.
 pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, ColumnQuery<'_>)]) -> Option<Left> {
     if asked.is_empty() {
         return None;
     }
-    let mut left = Left { columns: Vec::new(), rows: 0, scattered: 0 };
+    let look_ups: usize = asked.iter().map(|(_, query)| query.look_ups()).sum();
+    let step = look_ups.saturating_mul(snapshot.segments().count()).div_ceil(ESTIMATE_LOOK_UPS);
+    let mut left = Left { columns: Vec::new(), rows: 0, scattered: 0, look_ups: 0 };
     for version in snapshot.segments() {
         let live = version.live_rows();
         if live == 0 {
             continue;
         }
-        match choose(&version.segment, asked).ok().flatten() {
+        match estimated(&version.segment, asked, step).ok().flatten() {
             Some(choice) => {
+                let of_column = asked.iter().filter(|(column, _)| *column == choice.column);
+                left.look_ups += of_column.map(|(_, query)| query.look_ups() as u64).sum::<u64>();
                 left.rows += choice.rows as u64;
                 // A few that follow each other cost as much as any few.
                 left.scattered += if choice.consecutive && choice.rows > BLOCK_ROWS { 0 } else { choice.rows as u64 };
@@ -295,6 +326,35 @@ pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, ColumnQuery<'_>)]) 
     left.columns.sort_unstable();
     left.columns.dedup();
     (!left.columns.is_empty()).then_some(left)
+}
+
+/// What [`choose`] would choose if it asked an index for every `step`th member of a list alone, the first such list of
+/// each column.
+fn estimated<'s>(
+    segment: &'s Segment,
+    asked: &[(usize, ColumnQuery<'_>)],
+    step: usize,
+) -> Result<Option<Choice<'s>>, ExecError> {
+    let is_sampled = |query: &ColumnQuery<'_>| step > 1 && query.look_ups() > SHORT_LIST;
+    let sampled = |column: usize| asked.iter().position(|(other, query)| *other == column && is_sampled(query));
+    let weight_of = |column: usize| if sampled(column).is_some() { step as u64 } else { 1 };
+    choose_by(segment, asked, &weight_of, &mut |number, index| {
+        let (column, query) = &asked[number];
+        if !is_sampled(query) {
+            return query.places(segment, *column, index, 0..query.look_ups());
+        }
+        if sampled(*column) != Some(number) {
+            return Ok(None);
+        }
+        let mut places = Vec::new();
+        for look_up in (0..query.look_ups()).step_by(step) {
+            match query.places(segment, *column, index, look_up..look_up + 1)? {
+                Some(found) => places.extend(found),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(in_order(places)))
+    })
 }
 
 /// Key filters of joins that have few keys, by column of the table.

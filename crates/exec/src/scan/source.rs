@@ -18,13 +18,14 @@ use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, is_integer, type_bounds};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RUN_ROWS, RowIds};
 use crate::codes::bind::{Coding, CodingKey};
+use crate::codes::input::InputRows;
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use crate::mask::Mask;
 use crate::pipe::filters::{ColumnKeys, Filters};
 use crate::pipe::{ChunkSource, Out};
 use crate::tasks::counter::Counter;
 use crate::tasks::run::Run;
-use crate::tasks::traffic::Traffic;
+use crate::tasks::traffic::{TouchPhase, Traffic};
 
 /// Keys of joins are marked as codes where a dictionary has at most `n` for each row that has one of them, or so few.
 const CODES_PER_ROW: usize = 16;
@@ -61,7 +62,9 @@ struct CodeTest {
 
 /// A test of a column's values.
 struct ValueTest {
-    /// The column alone.
+    /// Of the table.
+    column: usize,
+    /// The column alone; what is read of it is told by whoever tests.
     origin: Origin,
     filter: Arc<KeyFilter>,
     worth: Arc<Worth>,
@@ -78,6 +81,7 @@ impl ScanSource {
     ) -> Result<ScanSource, ExecError> {
         let few = filters.iter().filter(|wanted| wanted.keys.few().is_some());
         let scan = scan.with_keys(few.map(|wanted| (wanted.column, wanted.keys.clone())).collect());
+        scan.make_known(run);
         scan.prepare_with(run)?;
         let mut known: HashMap<(usize, CodingKey), OnCodes> = HashMap::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
@@ -114,6 +118,7 @@ impl ScanSource {
                     let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
                     let origin = Origin::Segment { segment: version.segment.clone(), columns, infos, counter: None };
                     of_segment.values.push(ValueTest {
+                        column: *column,
                         origin,
                         filter: filter.clone(),
                         worth: worth[number].1.clone(),
@@ -181,7 +186,8 @@ impl SourcePiece<'_> {
         let mut matches = source.scan.matches(*segment, rows, counter)?;
         let tests = &source.tests[*segment];
         if let Matches::Mask(mask) = &mut matches {
-            tests.by_code(&source.scan.segments()[*segment].segment, rows, source.scan.skips_blocks(), mask);
+            let skips = source.scan.skips_blocks();
+            tests.by_code(&source.scan.segments()[*segment].segment, rows, (skips, counter), mask);
             let marked = mask.count();
             let may_be_bits = tests.values.is_empty() && most >= BLOCK_ROWS && *left >= rows.len();
             if marked == 0 {
@@ -200,7 +206,7 @@ impl SourcePiece<'_> {
             }
         }
         let found = matches.found(rows, positions);
-        let found = tests.by_value(rows, found, positions);
+        let found = tests.by_value(rows, found, counter, positions);
         let wanted = found.min(*left);
         *left -= wanted;
         for done in (0..wanted).step_by(most) {
@@ -285,8 +291,8 @@ fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, Diction
 }
 
 impl Tests {
-    /// Takes rows out of the mask whose codes do not pass.
-    fn by_code(&self, segment: &Segment, rows: &Range<usize>, skips: bool, mask: &mut Mask) {
+    /// Takes rows out of the mask whose codes do not pass. `rows` are of one granule.
+    fn by_code(&self, segment: &Segment, rows: &Range<usize>, (skips, counter): (bool, &Counter), mask: &mut Mask) {
         let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
         for CodeTest { column, predicate, worth, .. } in &self.codes {
             let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
@@ -301,6 +307,9 @@ impl Tests {
                 }
                 continue;
             }
+            if !skips || !coded.bounds_decide(rows.start / GRANULE_ROWS, predicate) {
+                counter.reads(*column, &InputRows::Range(rows.clone()), TouchPhase::Find);
+            }
             match skips {
                 true => coded.select(rows.clone(), predicate, mask.words_mut()),
                 false => coded.select_each(rows.clone(), predicate, mask.words_mut()),
@@ -313,13 +322,16 @@ impl Tests {
 
     /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how
     /// many.
-    fn by_value(&self, rows: &Range<usize>, mut found: usize, positions: &mut Vec<u32>) -> usize {
+    fn by_value(&self, rows: &Range<usize>, mut found: usize, counter: &Counter, positions: &mut Vec<u32>) -> usize {
         let mut passing = Vec::new();
         for test in &self.values {
             if found == 0 || !test.worth.pays() {
                 continue;
             }
             let all = found == rows.len();
+            let read = if all { InputRows::Range(rows.clone()) } else { InputRows::Positions(positions) };
+            counter.reads(test.column, &read, TouchPhase::Find);
+            counter.takes_values(test.column, found);
             let mut kept = Vec::with_capacity(found);
             for start in (0..found).step_by(CHUNK_ROWS) {
                 let end = (start + CHUNK_ROWS).min(found);

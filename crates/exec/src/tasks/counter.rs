@@ -1,18 +1,18 @@
 //! [`Counter`]: what a piece of a scan reads, by column and phase, for its statement's [traffic](super::traffic).
 //!
 //! # Limits
-//! What is read by position counts a cache line for every row, at most its share of the granule (codes) or all of it
-//! (dictionaries). Bytes of which nobody knows where they lie are not reported.
+//! What is read by position counts a cache line for every row, at most what lies between the first and the last of them
+//! (codes) or all of it (dictionaries). Bytes of which nobody knows where they lie are not reported.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use numa::{NodeId, current_node, nearest_node};
-use storage::{Column, Component, Encoding, GRANULE_ROWS, Segment};
+use numa::{NodeId, Region, nearest_node};
+use storage::{Column, Component, Encoding, GRANULE_ROWS, IndexKind, Segment};
 
 use super::locate::Locator;
-use super::places::Lookup;
-use super::traffic::{self, Item, TouchPhase, TouchedComponent};
+use super::places::{Lookup, current_node};
+use super::traffic::{self, DictionaryBytes, Item, TouchPhase, TouchedComponent, Traffic};
 use crate::codes::input::InputRows;
 
 /// Bytes that come from memory at a time.
@@ -29,6 +29,7 @@ pub(crate) struct Read {
 }
 
 /// A dictionary that lies in memory.
+#[derive(Debug)]
 struct ReadDictionary {
     /// Of one value, about; at most a line.
     bytes_per_value: f64,
@@ -37,6 +38,7 @@ struct ReadDictionary {
     lies: Where,
 }
 
+#[derive(Debug)]
 enum Where {
     /// As its locator says.
     Granules(Locator),
@@ -82,6 +84,88 @@ impl Read {
     }
 }
 
+/// Makes the dictionaries of some columns known to a statement, for whoever reads their values without the columns:
+/// those of segments, each with its part, of the table of this number.
+pub(crate) fn know_dictionaries<'a>(
+    traffic: &Traffic,
+    segments: impl Iterator<Item = (&'a Segment, u32)>,
+    columns: &[usize],
+    table: u32,
+    lookup: Lookup<'_>,
+) {
+    let all = segments.flat_map(|(segment, part)| {
+        let known = move |&column: &usize| {
+            let of = segment.column(column);
+            let dictionary = of.as_coded()?.dictionary();
+            let has_values = dictionary.encoding() != Encoding::Affine && !dictionary.is_empty();
+            let item = Item { table, column: column as u32, part, component: TouchedComponent::Dictionary };
+            has_values.then(|| (dictionary.id(), move || KnownDictionary { item, of: ReadDictionary::of(of, lookup) }))
+        };
+        columns.iter().filter_map(known)
+    });
+    traffic.know_dictionaries(all);
+}
+
+/// A dictionary and its name in the account.
+#[derive(Debug)]
+struct KnownDictionary {
+    item: Item,
+    of: Option<ReadDictionary>,
+}
+
+impl DictionaryBytes for KnownDictionary {
+    fn bytes(&self, values: usize) -> (u64, u64) {
+        self.of.as_ref().map_or((0, 0), |of| (of.bytes, (of.bytes_per_value * values as f64) as u64))
+    }
+
+    fn note(&self, phase: TouchPhase, bytes: u64) {
+        let Some(of) = &self.of else { return };
+        of.lies.deal_out(0, bytes, &|node, bytes| traffic::note(self.item, phase, node, bytes));
+    }
+}
+
+/// Tells the account of the task on this thread that one row of a column, given as both, is read by itself: a line of
+/// the codes and one of the dictionary. `only`: the machine's node, if it has one; `table` and `part` as [`Read::new`]
+/// has them.
+pub(crate) fn note_row(
+    segment: &Segment,
+    (column, row): (usize, usize),
+    only: Option<NodeId>,
+    (table, part): (u32, u32),
+) {
+    let of = segment.column(column);
+    let (granule, line) = (row / GRANULE_ROWS, traffic::LINE_BYTES);
+    let item = Item { table, column: column as u32, part, component: TouchedComponent::Codes };
+    let lies = match only {
+        _ if of.granule_bytes(granule).is_empty() => Where::Unknown,
+        Some(node) => Where::Only(node),
+        None => Where::by_policy(of, granule),
+    };
+    lies.deal_out(granule, line, &|node, bytes| traffic::note(item, TouchPhase::Materialize, node, bytes));
+    let Some(coded) = of.as_coded() else { return };
+    let dictionary = coded.dictionary();
+    if dictionary.encoding() == Encoding::Affine || dictionary.is_empty() {
+        return;
+    }
+    let lies = match only {
+        Some(node) => Where::Only(node),
+        None => Where::of_regions(&dictionary.regions(), dictionary.is_replicated()),
+    };
+    let item = Item { component: TouchedComponent::Dictionary, ..item };
+    lies.deal_out(granule, line, &|node, bytes| traffic::note(item, TouchPhase::Materialize, node, bytes));
+}
+
+/// As [`note_row`], of a line of a column's index, if it has one.
+pub(crate) fn note_index_line(segment: &Segment, column: usize, only: Option<NodeId>, (table, part): (u32, u32)) {
+    let Some(index) = segment.index(column).filter(|index| index.kind() != IndexKind::Ascending) else { return };
+    let item = Item { table, column: column as u32, part, component: TouchedComponent::Index };
+    let lies = match only {
+        Some(node) => Where::Only(node),
+        None => Where::of_regions(&index.regions(), index.is_replicated()),
+    };
+    lies.deal_out(0, traffic::LINE_BYTES, &|node, bytes| traffic::note(item, TouchPhase::LookUp, node, bytes));
+}
+
 impl ReadDictionary {
     /// That of a column, unless its values are computed.
     fn of(column: &Column, lookup: Lookup<'_>) -> Option<ReadDictionary> {
@@ -89,13 +173,18 @@ impl ReadDictionary {
         if dictionary.encoding() == Encoding::Affine || dictionary.is_empty() {
             return None;
         }
-        let bytes = dictionary.bytes() as u64;
+        let mut bytes = dictionary.bytes() as u64;
         let regions = || column.components().into_iter().filter(|(component, _)| *component == Component::Dictionary);
         let nodes = || in_order(regions().flat_map(|(_, region)| region.policy().nodes()));
         let lies = match lookup {
             Lookup::Only(node) => Where::Only(node),
             Lookup::Nowhere => Where::Unknown,
-            Lookup::Maps(_) if dictionary.is_replicated() => Where::Copies(nodes()),
+            Lookup::Maps(_) if dictionary.is_replicated() => {
+                let nodes = nodes();
+                // Of one copy.
+                bytes /= nodes.len().max(1) as u64;
+                Where::Copies(nodes)
+            }
             Lookup::Maps(_) => Where::Spread(nodes()),
         };
         let bytes_per_value = (bytes as f64 / dictionary.len() as f64).min(LINE_BYTES);
@@ -160,11 +249,18 @@ impl Counter {
     pub(crate) fn reads(&self, column: usize, rows: &InputRows<'_>, phase: TouchPhase) {
         let Some(place) = self.place(column) else { return };
         let width = self.reads[place].bytes_per_row;
+        if width == 0.0 || rows.is_empty() {
+            return;
+        }
+        let between = |rows: usize| (width * rows as f64).max(LINE_BYTES);
         let bytes = match rows {
-            InputRows::Range(range) => width * range.len() as f64,
-            InputRows::Marked(marked) => width * marked.rows.len() as f64,
+            InputRows::Range(range) => between(range.len()),
+            InputRows::Marked(marked) => between(marked.rows.len()),
             InputRows::Positions(positions) => {
-                (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
+                // Rows that are close to each other have lines in common: these are no more than lie between them.
+                let ends = positions.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
+                let each = width.max(LINE_BYTES) * positions.len() as f64;
+                each.min(between((ends.1 - ends.0) as usize + 1)).min(between(self.rows))
             }
         };
         let counter = match phase {
@@ -189,24 +285,52 @@ impl Counter {
 
     /// Tells the account of the task on this thread what was read so far, once.
     pub(crate) fn settle(&self) {
-        for (read, bytes) in self.reads.iter().zip(&self.bytes) {
-            for (phase, bytes) in [(TouchPhase::Find, &bytes.found), (TouchPhase::Materialize, &bytes.materialized)] {
-                read.lies.deal_out(self.granule, bytes.swap(0, Relaxed), &|node, bytes| {
-                    traffic::note(read.item, phase, node, bytes);
-                });
-            }
-            let Some(dictionary) = &read.dictionary else { continue };
-            // What is read again and again comes from memory once.
-            let values = bytes.values.swap(0, Relaxed).min(dictionary.bytes);
-            let item = Item { component: TouchedComponent::Dictionary, ..read.item };
-            dictionary.lies.deal_out(self.granule, values, &|node, bytes| {
-                traffic::note(item, TouchPhase::Materialize, node, bytes);
+        (0..self.reads.len()).for_each(|place| self.settle_read(place));
+    }
+
+    /// As [`settle`](Self::settle), of one column: other tasks may be loading others.
+    pub(crate) fn settle_column(&self, column: usize) {
+        if let Some(place) = self.place(column) {
+            self.settle_read(place);
+        }
+    }
+
+    fn settle_read(&self, place: usize) {
+        let (read, bytes) = (&self.reads[place], &self.bytes[place]);
+        for (phase, bytes) in [(TouchPhase::Find, &bytes.found), (TouchPhase::Materialize, &bytes.materialized)] {
+            read.lies.deal_out(self.granule, bytes.swap(0, Relaxed), &|node, bytes| {
+                traffic::note(read.item, phase, node, bytes);
             });
         }
+        let Some(dictionary) = &read.dictionary else { return };
+        // What is read again and again comes from memory once.
+        let values = bytes.values.swap(0, Relaxed).min(dictionary.bytes);
+        let item = Item { component: TouchedComponent::Dictionary, ..read.item };
+        dictionary.lies.deal_out(self.granule, values, &|node, bytes| {
+            traffic::note(item, TouchPhase::Materialize, node, bytes);
+        });
     }
 }
 
 impl Where {
+    /// Where the policies of some regions, copies of each other or not, say that they are.
+    fn of_regions(regions: &[&Region], copies: bool) -> Where {
+        let nodes = in_order(regions.iter().flat_map(|region| region.policy().nodes()));
+        if copies { Where::Copies(nodes) } else { Where::Spread(nodes) }
+    }
+
+    /// Where its policy says that a granule of a column's codes, or values, is.
+    fn by_policy(column: &Column, granule: usize) -> Where {
+        if column.is_replicated() {
+            return Where::Copies(copies(column));
+        }
+        match (column.placed_node(granule), column.granule_bytes(granule).first()) {
+            (Some(node), _) => Where::Only(node),
+            (None, Some((region, _))) => Where::Spread(region.policy().nodes()),
+            (None, None) => Where::Unknown,
+        }
+    }
+
     /// Deals bytes that a task on this thread read out to the nodes that hold them.
     fn deal_out(&self, granule: usize, bytes: u64, to: &dyn Fn(NodeId, u64)) {
         match self {
@@ -218,11 +342,18 @@ impl Where {
                 let nearest = current_node().map_or(Some(0), |here| nearest_node(here, nodes));
                 nearest.and_then(|place| nodes.get(place)).into_iter().for_each(|node| to(*node, bytes));
             }
-            Where::Spread(nodes) => {
-                let share = bytes / nodes.len().max(1) as u64;
-                nodes.iter().for_each(|node| to(*node, share));
-            }
+            Where::Spread(nodes) => deal_evenly(nodes, bytes, to),
             Where::Unknown => {}
         }
+    }
+}
+
+/// Deals bytes out to nodes in equal shares; what is left goes to the first ones, so that none is lost.
+pub(crate) fn deal_evenly(nodes: &[NodeId], bytes: u64, to: &dyn Fn(NodeId, u64)) {
+    let mut dealt = 0;
+    for (node, place) in nodes.iter().zip(1u64..) {
+        let upto = (u128::from(bytes) * u128::from(place)).div_ceil(nodes.len() as u128) as u64;
+        to(*node, upto - dealt);
+        dealt = upto;
     }
 }

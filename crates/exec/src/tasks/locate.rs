@@ -2,8 +2,8 @@
 //!
 //! A column's granules are looked up together and kept for as long as the column lives and its placement stays: once
 //! pages were moved ([`Column::placements`] grew), they are looked up anew by the next scan. Large columns are looked
-//! up in the page map, which asks the kernel; of small ones the policy is believed, since asking costs more than it
-//! saves. On a machine with one node nothing is looked up at all.
+//! up in the page map, which asks the kernel; of small ones the policy is believed if it names a node, since asking
+//! costs more than it saves. On a machine with one node nothing is looked up at all.
 //!
 //! # Limits
 //! A granule counts as lying on a node where at least three quarters of its bytes do; interleaved ones lie nowhere.
@@ -47,7 +47,7 @@ struct Known {
 }
 
 /// Where a granule lies.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Lies {
     /// The node that nearly all of it lies on.
     node: Option<NodeId>,
@@ -59,7 +59,7 @@ struct Lies {
 type Nodes = Arc<[Lies]>;
 
 /// Finds the node of a granule of one column.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Locator(Nodes);
 
 impl PageMaps {
@@ -79,8 +79,9 @@ impl PageMaps {
         if column.is_replicated() {
             return None;
         }
-        let large = column.bytes_codes() >= self.large_bytes;
-        Some(Locator(if large { self.looked_up(column) } else { by_policy(column) }))
+        // A policy that names no node has nothing to be believed.
+        let is_read = column.bytes_codes() >= self.large_bytes || !is_placed(column);
+        Some(Locator(if is_read { self.looked_up(column) } else { by_policy(column) }))
     }
 
     fn looked_up(&self, column: &Arc<Column>) -> Nodes {
@@ -119,16 +120,22 @@ impl Locator {
         self.0.iter().any(|lies| lies.node.is_some())
     }
 
-    /// Deals `bytes` that were read of a granule out to the nodes that hold it; nobody gets those of which nobody
-    /// knows.
+    /// Deals `bytes` that were read of a granule out to the nodes that hold it, and loses none by rounding; nobody gets
+    /// those of which nobody knows.
     pub(crate) fn deal_out(&self, granule: usize, bytes: u64, to: &mut dyn FnMut(NodeId, u64)) {
         let Some(lies) = self.0.get(granule) else { return };
         let total: u64 = lies.shares.iter().map(|(_, weight)| weight).sum();
         match lies.node {
             Some(node) if total == 0 => to(node, bytes),
-            _ => lies.shares.iter().for_each(|(node, weight)| {
-                to(*node, (u128::from(bytes) * u128::from(*weight) / u128::from(total)) as u64);
-            }),
+            _ => {
+                let (mut weights, mut dealt) = (0, 0);
+                for (node, weight) in &lies.shares {
+                    weights += weight;
+                    let upto = (u128::from(bytes) * u128::from(weights)).div_ceil(u128::from(total.max(1))) as u64;
+                    to(*node, upto - dealt);
+                    dealt = upto;
+                }
+            }
         }
     }
 }
@@ -139,6 +146,11 @@ fn ask_kernel(ranges: &[(usize, usize)]) -> Option<Box<BytesOn>> {
         return None;
     }
     Some(Box::new(move |bytes| map.bytes_within(bytes)))
+}
+
+/// Does a policy name nodes for a column, if it lies in memory at all?
+fn is_placed(column: &Column) -> bool {
+    column.granule_bytes(0).first().is_none_or(|(region, _)| region.policy().is_placed())
 }
 
 fn granules_of(column: &Column) -> usize {

@@ -7,6 +7,8 @@ pub(crate) mod feedback;
 pub(crate) mod locate;
 pub(crate) mod parallel;
 pub(crate) mod places;
+#[cfg(test)]
+pub(crate) mod pretended;
 pub(crate) mod profile;
 pub(crate) mod rows;
 pub(crate) mod run;

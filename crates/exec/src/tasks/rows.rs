@@ -2,20 +2,35 @@
 
 use std::sync::Arc;
 
+use numa::NodeId;
 use sched::Statement;
-use storage::{GRANULE_ROWS, TableVersion};
+use storage::TableVersion;
 
-use crate::tasks::traffic::{Item, LINE_BYTES, Task, TouchPhase, TouchedComponent, Traffic, note};
+use crate::tasks::counter::{note_index_line, note_row};
+use crate::tasks::traffic::{Task, Traffic};
 
-/// Says that this thread reads `columns` of rows of a table, each given by the place of its segment among
-/// [`TableVersion::segments`] and its place in the segment: a line each of the codes, or of the values of a plain
-/// column.
+/// What is read of rows that were found by a key.
+#[derive(Debug, Clone, Copy)]
+pub struct RowsRead<'a> {
+    /// What the table is called.
+    pub name: &'a Arc<str>,
+    /// The table.
+    pub version: &'a TableVersion,
+    /// The column in whose index they were looked up, if they were.
+    pub index: Option<usize>,
+    /// The columns that are read of them.
+    pub columns: &'a [usize],
+    /// The machine's node, if it has only one.
+    pub only_node: Option<NodeId>,
+}
+
+/// Says that this thread reads rows of a table, each given by the place of its segment among
+/// [`TableVersion::segments`] and its place in the segment: a line each of the index, of the codes (or the values of a
+/// plain column), and of the dictionary.
 pub fn account_rows(
     traffic: &Arc<Traffic>,
     statement: &Arc<Statement>,
-    name: &Arc<str>,
-    version: &TableVersion,
-    columns: &[usize],
+    read: &RowsRead<'_>,
     rows: impl Iterator<Item = (usize, u32)>,
 ) {
     let mut rows = rows.peekable();
@@ -23,21 +38,19 @@ pub fn account_rows(
         return;
     }
     let _task = Task::begin(traffic, statement, None);
-    let table = traffic.table(name, &version.schema);
+    let table = traffic.table(read.name, &read.version.schema);
     for (place, row) in rows {
         let mut before = 0;
-        for (part, segments) in version.parts.iter().enumerate() {
-            let Some(segment) = place.checked_sub(before).and_then(|place| segments.segments.get(place)) else {
+        for (segments, part) in read.version.parts.iter().zip(0..) {
+            let Some(version) = place.checked_sub(before).and_then(|place| segments.segments.get(place)) else {
                 before += segments.segments.len();
                 continue;
             };
-            for column in columns {
-                let Some(node) = segment.segment.column(*column).placed_node(row as usize / GRANULE_ROWS) else {
-                    continue;
-                };
-                let component = TouchedComponent::Codes;
-                let item = Item { table, column: *column as u32, part: part as u32, component };
-                note(item, TouchPhase::Materialize, node, LINE_BYTES);
+            if let Some(column) = read.index {
+                note_index_line(&version.segment, column, read.only_node, (table, part));
+            }
+            for column in read.columns {
+                note_row(&version.segment, (*column, row as usize), read.only_node, (table, part));
             }
             break;
         }

@@ -105,8 +105,19 @@ impl Run<'_> {
         tasks: usize,
         body: &(dyn Fn(usize) -> Result<T, ExecError> + Sync),
     ) -> Result<Vec<T>, ExecError> {
+        self.map_near(tasks, &|_| None, &|_| (0, 0), body)
+    }
+
+    /// As [`map`](Self::map), near the nodes named, with what each task is expected to cost.
+    pub(crate) fn map_near<T: Send>(
+        &self,
+        tasks: usize,
+        node_of: &NodeOf<'_>,
+        cost_of: &CostOf<'_>,
+        body: &(dyn Fn(usize) -> Result<T, ExecError> + Sync),
+    ) -> Result<Vec<T>, ExecError> {
         let results: Vec<Mutex<Option<T>>> = (0..tasks).map(|_| Mutex::new(None)).collect();
-        self.for_each(tasks, &|_| None, &|task| {
+        self.for_each_costing(tasks, node_of, (cost_of, &|_| None), &|task| {
             *results[task].lock() = Some(body(task)?);
             Ok(())
         })?;

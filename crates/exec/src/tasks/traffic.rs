@@ -24,11 +24,13 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use foldhash::fast::FixedState;
-use numa::{NodeId, current_node};
+use numa::NodeId;
 use parking_lot::Mutex;
 use sched::{Hint, Statement, report_bytes};
+use storage::DictionaryId;
 
 use super::feedback::{Feedback, Measured, Shape};
+use super::places::current_node;
 use super::profile::Working;
 
 /// Tables (and earlier columns of them) that an account tells apart.
@@ -39,6 +41,8 @@ pub(crate) const ROWS_KEPT: &str = "rows kept";
 pub(crate) const GROUPS: &str = "groups";
 /// What a join finds its rows by.
 pub(crate) const JOIN_TABLES: &str = "join tables";
+/// Rows of a recursion that came before, of UNION.
+pub(crate) const ROWS_SEEN: &str = "rows seen";
 /// What windows give for each row.
 pub(crate) const WINDOW_RESULTS: &str = "window results";
 /// Keys that are put in order.
@@ -176,6 +180,16 @@ pub struct Traffic {
 struct State {
     tables: Vec<(Arc<str>, SchemaRef)>,
     lines: HashMap<Key, Touched, FixedState>,
+    /// Dictionaries of the columns that a statement reads.
+    dictionaries: HashMap<DictionaryId, Arc<dyn DictionaryBytes>, FixedState>,
+}
+
+/// A dictionary for whoever reads values of it without its column: who it belongs to and where it lies.
+pub(crate) trait DictionaryBytes: std::fmt::Debug + Send + Sync {
+    /// All of it, and of so many values.
+    fn bytes(&self, values: usize) -> (u64, u64);
+    /// Says that the task on this thread touches `n` bytes of it.
+    fn note(&self, phase: TouchPhase, bytes: u64);
 }
 
 impl Traffic {
@@ -198,6 +212,17 @@ impl Traffic {
     /// The number of a table with these columns; an operator has none.
     pub(crate) fn table(&self, name: &Arc<str>, schema: &SchemaRef) -> u32 {
         self.state.lock().table(name, schema)
+    }
+
+    /// Who these dictionaries, of which some may be known, belong to and where they lie.
+    pub(crate) fn know_dictionaries<D: DictionaryBytes + 'static>(
+        &self,
+        dictionaries: impl Iterator<Item = (DictionaryId, impl FnOnce() -> D)>,
+    ) {
+        let mut state = self.state.lock();
+        for (id, of) in dictionaries {
+            state.dictionaries.entry(id).or_insert_with(|| Arc::new(of()));
+        }
     }
 
     /// The number of an operator.
@@ -310,6 +335,19 @@ impl KeptRows {
     }
 }
 
+impl KeptRows {
+    /// Says that the task on this thread copies some of the rows; where the copies, of so many bytes by column, lie.
+    pub(crate) fn written_again(&self, rows: usize, bytes: impl Iterator<Item = u64>) -> KeptRows {
+        let node = current_node();
+        let columns: Arc<[KeptColumn]> = bytes.map(|bytes| KeptColumn { bytes, rows, node }).collect();
+        let item = Item { table: self.table, column: 0, part: 0, component: TouchedComponent::Output };
+        if let Some(here) = node {
+            note(item, TouchPhase::Keep, here, columns.iter().map(|column| column.bytes).sum());
+        }
+        KeptRows { table: self.table, columns }
+    }
+}
+
 impl Traffic {
     /// Rows that an operator, which is called `what`, has kept.
     pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {
@@ -327,6 +365,8 @@ struct Ledger {
     operators: Vec<(&'static str, u32)>,
     /// Bytes that it looked up so far, by the number of [`LookUps`].
     looked_up: Vec<(u64, u64)>,
+    /// Dictionaries that it took values of, and the bytes of those so far.
+    taken: Vec<(DictionaryId, Option<Arc<dyn DictionaryBytes>>, u64)>,
 }
 
 /// What a task was expected to cost when it began.
@@ -390,8 +430,15 @@ impl Task {
                 return Task { inner: true, waiting: None, expected };
             }
             let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
-            let own =
-                Ledger { traffic, statement, since, lines: Vec::new(), operators: Vec::new(), looked_up: Vec::new() };
+            let own = Ledger {
+                traffic,
+                statement,
+                since,
+                lines: Vec::new(),
+                operators: Vec::new(),
+                looked_up: Vec::new(),
+                taken: Vec::new(),
+            };
             Task { inner: false, waiting: ledger.replace(own), expected }
         })
     }
@@ -453,6 +500,37 @@ pub(crate) fn note_kept(what: &'static str, bytes: u64) {
     note(item, TouchPhase::Keep, here, bytes);
 }
 
+/// Says that the task on this thread reads `bytes` that lie on `node` and that an operator, which is called `what`, has
+/// kept.
+pub(crate) fn note_kept_read(what: &'static str, node: Option<NodeId>, bytes: u64) {
+    let table = LEDGER.with_borrow_mut(|ledger| ledger.as_mut().map(|ledger| ledger.operator(what)));
+    let (Some(table), Some(node)) = (table, node) else { return };
+    let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
+    note(item, TouchPhase::Materialize, node, bytes);
+}
+
+/// Says that the task on this thread takes `values` values out of a dictionary: at most all of it, however often it
+/// comes. Nothing of dictionaries that no scan of the statement has made known, as those of rows of functions.
+pub(crate) fn note_values(dictionary: DictionaryId, phase: TouchPhase, values: usize) {
+    let touched = LEDGER.with_borrow_mut(|ledger| {
+        let ledger = ledger.as_mut()?;
+        let place = ledger.taken.iter().position(|(known, ..)| *known == dictionary).unwrap_or_else(|| {
+            let known = ledger.traffic.state.lock().dictionaries.get(&dictionary).cloned();
+            ledger.taken.push((dictionary, known, 0));
+            ledger.taken.len() - 1
+        });
+        let (_, known, so_far) = &mut ledger.taken[place];
+        let known = known.clone()?;
+        let (all, taken) = known.bytes(values);
+        let more = taken.min(all.saturating_sub(*so_far));
+        *so_far += more;
+        Some((known, more))
+    });
+    if let Some((known, bytes)) = touched {
+        known.note(phase, bytes);
+    }
+}
+
 /// Something that an operator keeps and that tasks look rows up in.
 #[derive(Debug)]
 pub(crate) struct LookUps {
@@ -467,6 +545,11 @@ impl LookUps {
     pub(crate) fn here(what: &'static str) -> LookUps {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         LookUps { number: NUMBERS.fetch_add(1, Relaxed), what, node: current_node() }
+    }
+
+    /// Where it lies.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.node
     }
 
     /// Says that the task on this thread looks `rows` rows up in it: a line each, and at most all `bytes` of it,

@@ -6,11 +6,11 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use exec::{
-    CompareOp, Context, Join, JoinKind, Plan, Predicate, Profile, ScanOptions, Side, affinities, execute,
-    execute_profiled,
+    CompareOp, Context, Join, JoinKind, Plan, Predicate, Profile, ScanOptions, Side, TouchedComponent, affinities,
+    execute, execute_on_workers, execute_profiled,
 };
-use numa::Allocator;
-use storage::{ColumnAllocator, RowsToDelete, Serial, TableVersion};
+use numa::{Allocator, NodeId};
+use storage::{ColumnAllocator, ColumnPlacement, RowsToDelete, Serial, TableVersion};
 
 use crate::support::{context, drain, expected, int, run, run_default, scan, table};
 
@@ -132,5 +132,50 @@ fn few_keys_of_a_join_are_looked_up() {
         let id = plan.operators().iter().find(|o| matches!(o.plan, Plan::Scan { .. })).unwrap().id;
         let scanned = profile.operators()[id].as_ref().map(|o| o.rows);
         assert_eq!(scanned, Some(2), "{plan}");
+    }
+}
+
+/// As many look-ups as are done by several tasks, of a list and of a join: the rows are those of a scan, and the bytes
+/// of indexes are accounted for.
+#[test]
+fn many_keys_are_looked_up_by_several_tasks() {
+    const PARTS: i64 = 10;
+    const PART_ROWS: i64 = 131_072;
+    let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+    let keys = |part: i64| (0..PART_ROWS).map(move |row| (row * 7_919 % PART_ROWS) * PARTS + part);
+    let batch = |part| {
+        RecordBatch::try_new(schema.clone(), vec![Arc::new(Int64Array::from_iter_values(keys(part))) as ArrayRef])
+    };
+    let batches: Vec<RecordBatch> = (0..PARTS).map(|part| batch(part).unwrap()).collect();
+    let near = |_, _| ColumnAllocator::new(ColumnPlacement::one(NodeId(0)), Allocator::unplaced());
+    let version = Arc::new(table(&schema, &batches).with_indexes(&[0], &near, &Serial).unwrap());
+    // Some 12 in each part, and 7 in none; of so many a part is asked for all.
+    let wanted: Vec<i64> = (0..121).map(|i| i * 10_777).chain((0..7).map(|i| -i - 1)).collect();
+    let list: ArrayRef = Arc::new(Int64Array::from(wanted.clone()));
+    let listed = scan(&version).filter(Predicate::In { column: 0, values: list.clone(), negated: false }).unwrap();
+    let given = Plan::Values {
+        schema: schema.clone(),
+        batches: vec![RecordBatch::try_new(schema.clone(), vec![list]).unwrap()],
+    };
+    let join = Join {
+        left: given,
+        right: scan(&version),
+        kind: JoinKind::Semi(Side::Right),
+        on: vec![(0, 0)],
+        nulls_equal: false,
+        null_aware: false,
+        residual: None,
+        build: Side::Left,
+    };
+    for plan in [listed, Plan::join(join).unwrap()] {
+        let by_index = context();
+        let got = drain(&execute_on_workers(Arc::new(plan.clone()), by_index.clone())).unwrap();
+        let options = Context { scan: ScanOptions { index_lookups: false, block_skipping: true }, ..context() };
+        assert_eq!(drain(&execute_on_workers(Arc::new(plan.clone()), options)).unwrap(), got, "{plan}");
+        assert_eq!(got.num_rows(), 121, "{plan}");
+        let lines = by_index.traffic.lines();
+        let of_index = lines.iter().filter(|line| line.component == TouchedComponent::Index);
+        let bytes: u64 = of_index.map(|line| line.touched.bytes).sum();
+        assert_eq!(bytes, 121 * 64, "a line for each row: {plan}");
     }
 }

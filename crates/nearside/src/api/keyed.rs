@@ -176,12 +176,13 @@ impl KeyedTable {
         let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
         let schema = &table.base.schema;
         // Charged while they are put together; after that they are the caller's.
+        let (number, _) = primary_key(table)?;
         let mut charged = Vec::new();
         let mut pieces = Vec::new();
         for rows in rows.chunks(PIECE_ROWS) {
             running.check()?;
             let columns = table.columns_at(rows, &all)?;
-            account(table, &self.name.shown().into(), &all, rows, running);
+            account(table, &self.name.shown().into(), (number, &all), rows, running);
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let piece = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
             charged.push(running.statement.budget().reserve(exec::batch_bytes(&piece))?);

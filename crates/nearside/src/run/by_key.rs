@@ -51,17 +51,18 @@ pub(super) fn start(
     drop(pin);
     let rows: Vec<TableRow> = found.into_iter().flatten().collect();
     let columns = table.columns_at(&rows, &query.columns)?;
-    account(table, &query.shown, &query.columns, &rows, running);
+    account(table, &query.shown, (query.index, &query.columns), &rows, running);
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
     Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
 }
 
-/// Tells which columns of which rows of the base are read; what a delta has lies wherever its writer was.
+/// Tells which columns are read of which rows of the base, found by the unique index of this number; what a delta has
+/// lies wherever its writer was.
 pub(crate) fn account(
     table: &TableEntry,
     shown: &Arc<str>,
-    columns: &[usize],
+    (index, columns): (usize, &[usize]),
     rows: &[TableRow],
     running: &RunningStatement,
 ) {
@@ -69,7 +70,14 @@ pub(crate) fn account(
         TableRow::Base { segment, row } => Some((*segment as usize, *row)),
         TableRow::Delta { .. } => None,
     });
-    exec::account_rows(&running.traffic, &running.statement, shown, &table.base, columns, base);
+    let version = &table.base;
+    let index = table.unique_indexes().nth(index).and_then(|index| version.schema.index_of(&index.indexed).ok());
+    let only_node = match running.inner.topology.nodes() {
+        [only] => Some(only.id),
+        _ => None,
+    };
+    let read = exec::RowsRead { name: shown, version, index, columns, only_node };
+    exec::account_rows(&running.traffic, &running.statement, &read, base);
 }
 
 #[cfg(test)]

@@ -13,5 +13,6 @@ mod small_writes;
 mod sources;
 mod subqueries;
 mod traffic;
+mod traffic_operators;
 mod twins;
 mod words;

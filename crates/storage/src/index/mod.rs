@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
-use numa::Region;
+use numa::{NodeId, Region};
 
 use crate::GRANULE_ROWS;
 use crate::coded::CodedColumn;
@@ -285,6 +285,19 @@ impl Index {
             IndexKind::Ascending => IndexRows::Range(places),
             _ => IndexRows::Listed(&self.positions(self.data.near())[places.start as usize..places.end as usize]),
         }
+    }
+
+    /// Which places of the order lie on which node, ascending, as the policy of the rows says: nothing where pages take
+    /// turns or lie wherever they were touched first, where there are copies, and where nothing is kept.
+    pub fn runs_on_nodes(&self) -> Vec<(Range<u32>, NodeId)> {
+        const ROW_BYTES: u64 = size_of::<u32>() as u64;
+        const PAGE_BYTES: u64 = 4096;
+        let Some(rows) = self.data.first().positions.as_ref().filter(|_| !self.is_replicated()) else {
+            return Vec::new();
+        };
+        let places = |bytes: Range<u64>| (bytes.start / ROW_BYTES) as u32..(bytes.end / ROW_BYTES) as u32;
+        let cuts = rows.policy().cuts(ROW_BYTES * self.rows as u64, PAGE_BYTES).into_iter();
+        cuts.map(|(bytes, node)| (places(bytes), node)).collect()
     }
 
     fn positions<'a>(&self, data: &'a IndexData) -> &'a [u32] {

@@ -16,6 +16,7 @@ use storage::{CodePredicate, CodeSet, Dictionary};
 
 use super::{KeyFilter, Run};
 use crate::ExecError;
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Codes of a dictionary that is no arithmetic progression are decoded in pieces of this many, and such pieces are put
 /// together to tasks.
@@ -181,6 +182,7 @@ impl KeyFilter {
                 piece.clear();
                 values.clear();
                 piece.extend((from - shift) as u32..((start + DECODED).min(task.end) - shift) as u32);
+                note_values(dictionary.id(), TouchPhase::Find, piece.len());
                 dictionary.integers(&piece, &mut values);
                 for (code, &value) in (from - task.start..).zip(&values) {
                     words[code / 32] |= u32::from(self.has_integer(value)) << (code % 32);
@@ -284,6 +286,8 @@ fn translated(from: &Dictionary, bits: &[u64], to: &Dictionary, run: &Run<'_>) -
     if [from, to].iter().any(|texts| !texts.is_empty() && texts.bytes_of(0).is_none()) {
         return Ok(None);
     }
+    note_values(from.id(), TouchPhase::Find, set as usize);
+    note_values(to.id(), TouchPhase::Find, set as usize * (usize::BITS - to.len().leading_zeros()) as usize);
     let mut found = vec![0u64; to.len().div_ceil(64)];
     let mut start = 0;
     for (number, vid) in (0..from.len()).filter(|vid| bits[vid / 64] >> (vid % 64) & 1 == 1).enumerate() {

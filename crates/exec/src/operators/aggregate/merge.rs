@@ -2,27 +2,29 @@
 //!
 //! Where a worker has an array by key, pieces are ranges of keys; else they are taken by hash, unless there is one
 //! worker, or the keys of every worker ascend: then pieces are ranges between some of the keys, and lists are merged.
-//! Each piece is merged and finished by one task and becomes rows of its own.
+//! Each piece is merged and finished by one task and becomes rows of its own; where, and what is merged before, is said
+//! in [`near`].
 
-use std::ops::Range;
+mod near;
+
 use std::sync::Arc;
 
-use numa::Reservation;
+use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
 
 use super::calls::{Calls, States};
 use super::column::{Column, settle};
 use super::groups::Pick;
-use super::state::State;
-use super::table::Table;
-use super::{Grouping, Strategy, Worker, too_many};
+use super::{Grouping, Strategy, Worker};
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::Vector;
 use crate::keys::group::GroupKey;
 use crate::pipe::kept::RowsSource;
 use crate::pipe::{Lane, Pipe};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
+use near::{Input, Joining, merged};
 
 /// Groups of a piece, about.
 const PIECE_GROUPS: usize = 1 << 14;
@@ -30,6 +32,8 @@ const PIECE_GROUPS: usize = 1 << 14;
 const PIECES_MAX: usize = 256;
 /// Pieces per thread where groups differ in what they cost.
 const PIECES_PER_THREAD: usize = 8;
+/// Keys that are drawn per piece to cut ascending ones into pieces of about the same length.
+const SAMPLES_PER_PIECE: usize = 8;
 /// Partitions by hash: one for each value of its top byte.
 const PARTITIONS: usize = 256;
 
@@ -41,6 +45,8 @@ pub(super) struct GroupPart<K> {
     pub(super) states: States,
     /// Partition `p` has the groups `starts[p]..starts[p + 1]`.
     starts: Vec<usize>,
+    /// Where it was made.
+    node: Option<NodeId>,
 }
 
 /// Makes a part of a table's keys and states.
@@ -50,6 +56,8 @@ type MakePart<'a, K> = dyn Fn(&[K], States) -> Result<GroupPart<K>, ExecError> +
 pub(super) struct ResultPiece {
     pub(super) rows: usize,
     pub(super) columns: Vec<Column>,
+    /// Where it was made.
+    pub(super) node: Option<NodeId>,
 }
 
 /// What becomes of the groups of a piece, by their keys.
@@ -75,7 +83,10 @@ pub(super) fn pieces<K: GroupKey, T: Send>(
     let _held = sink.run.reserve(twice)?;
     let rows: u64 = workers.iter().map(Worker::rows).sum();
     match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
-        (Strategy::One, _) => Ok(vec![one_group(sink, &workers, rows, end)?]),
+        (Strategy::One, _) => {
+            let inputs: Vec<Input<'_, K>> = workers.iter().map(|worker| of_worker(worker, vec![0, 1])).collect();
+            merged(sink, &inputs, Joining::One, rows, end)
+        }
         (_, Some(domain)) => by_range(sink, workers, domain, rows, end),
         (_, None) if workers.len() == 1 && workers[0].flushed.is_empty() => of_one(sink, &workers[0], rows, end),
         (_, None) if workers.iter().all(|w| w.table.is_ordered() && w.flushed.is_empty()) => {
@@ -85,27 +96,27 @@ pub(super) fn pieces<K: GroupKey, T: Send>(
     }
 }
 
+/// What a worker has, cut into pieces.
+fn of_worker<K: GroupKey>(worker: &Worker<K>, starts: Vec<usize>) -> Input<'_, K> {
+    let seen = worker.direct.then_some(&worker.seen[..]);
+    Input { keys: worker.table.keys(), seen, states: &worker.states, starts, node: worker.look_ups.node() }
+}
+
 /// The workers with sealed states.
 fn sealed<K: GroupKey>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Vec<Worker<K>>, ExecError> {
+    let nodes = nodes_of(sink, &workers);
     let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
-    sink.run.map(workers.len(), &|number| {
+    sink.run.map_near(workers.len(), &|number| nodes[number], &|_| (0, 0), &|number| {
         let mut worker = workers[number].lock().take().expect("a worker is sealed once");
         sink.calls.seal(&mut worker.states)?;
         Ok(worker)
     })
 }
 
-fn one_group<K: GroupKey, T>(
-    sink: &Grouping<'_, K>,
-    workers: &[Worker<K>],
-    rows: u64,
-    end: &End<'_, K, T>,
-) -> Result<T, ExecError> {
-    let mut states = sink.calls.states(1, rows)?;
-    for worker in workers {
-        sink.calls.merge(&mut states, &worker.states, &Pick::Range(0..1), None)?;
-    }
-    end(&[K::default()], states)
+/// Where tasks over the workers run, one for each.
+fn nodes_of<K>(sink: &Grouping<'_, K>, workers: &[Worker<K>]) -> Vec<Option<NodeId>> {
+    let have_nodes = sink.run.places.have_nodes();
+    workers.iter().map(|worker| worker.look_ups.node().filter(|_| have_nodes)).collect()
 }
 
 /// Pieces of the groups of one table.
@@ -116,13 +127,8 @@ fn of_one<K: GroupKey, T: Send>(
     end: &End<'_, K, T>,
 ) -> Result<Vec<T>, ExecError> {
     let groups = worker.table.len();
-    let size = piece_size(sink, groups);
-    sink.run.map(groups.div_ceil(size), &|piece| {
-        let range = piece * size..((piece + 1) * size).min(groups);
-        let mut states = sink.calls.states(range.len(), rows)?;
-        sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
-        end(&worker.table.keys()[range], states)
-    })
+    let starts = (0..groups).step_by(piece_size(sink, groups)).chain([groups]).collect();
+    merged(sink, &[of_worker(worker, starts)], Joining::Ordered, rows, end)
 }
 
 /// Groups of a piece, where there are so many in all.
@@ -139,7 +145,7 @@ fn finished<K: GroupKey>(sink: &Grouping<'_, K>, keys: &[K], mut states: States)
     let decoded = sink.coder.decode(keys)?.into_iter();
     let mut columns: Vec<Column> = decoded.map(|(info, vector)| Column::of_vector(info, vector)).collect();
     columns.extend(sink.calls.finish(&mut states, &sink.run)?);
-    Ok(ResultPiece { rows: keys.len(), columns })
+    Ok(ResultPiece { rows: keys.len(), columns, node: current_node() })
 }
 
 impl<K: GroupKey> GroupPart<K> {
@@ -166,7 +172,7 @@ impl<K: GroupKey> GroupPart<K> {
         calls.take_over(&mut sorted, &mut states, &Pick::List(&order), None)?;
         calls.seal(&mut sorted)?;
         let keys = order.iter().map(|&group| keys[group as usize]).collect();
-        Ok(GroupPart { keys, states: sorted, starts })
+        Ok(GroupPart { keys, states: sorted, starts, node: current_node() })
     }
 
     /// Groups by hash.
@@ -180,9 +186,10 @@ impl<K: GroupKey> GroupPart<K> {
         self.states.bytes() + (self.keys.capacity() * size_of::<K>()) as u64
     }
 
-    /// The groups of consecutive partitions.
-    fn groups_of(&self, partitions: Range<usize>) -> Range<usize> {
-        self.starts[partitions.start]..self.starts[partitions.end]
+    /// Pieces of `n` partitions each.
+    fn input(&self, partitions: usize) -> Input<'_, K> {
+        let starts = self.starts.iter().step_by(partitions).copied().collect();
+        Input { keys: &self.keys, seen: None, states: &self.states, starts, node: self.node }
     }
 }
 
@@ -193,6 +200,7 @@ fn parts_of<K: GroupKey>(
     workers: Vec<Worker<K>>,
     sorted: &MakePart<'_, K>,
 ) -> Result<(Vec<GroupPart<K>>, Vec<Reservation>), ExecError> {
+    let nodes = nodes_of(sink, &workers);
     let (mut parts, mut held, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for worker in workers {
         // Both copies are there for a moment.
@@ -201,7 +209,7 @@ fn parts_of<K: GroupKey>(
         parts.extend(worker.flushed);
         tables.push(Mutex::new(Some((worker.table, worker.states))));
     }
-    let rest = sink.run.map(tables.len(), &|number| {
+    let rest = sink.run.map_near(tables.len(), &|number| nodes[number], &|_| (0, 0), &|number| {
         let (table, states) = tables[number].lock().take().expect("a table is sorted once");
         sorted(table.keys(), states)
     })?;
@@ -217,29 +225,30 @@ fn by_order<K: GroupKey, T: Send>(
     end: &End<'_, K, T>,
 ) -> Result<Vec<T>, ExecError> {
     let groups: usize = workers.iter().map(|w| w.table.len()).sum();
-    let pieces = groups.div_ceil(piece_size(sink, groups));
-    let Some(longest) = workers.iter().map(|w| w.table.keys()).max_by_key(|keys| keys.len()) else {
+    if groups == 0 {
         return Ok(Vec::new());
-    };
-    let cuts: Vec<K> = (1..pieces).map(|piece| longest[piece * longest.len() / pieces]).collect();
-    sink.run.map(pieces, &|piece| {
-        let ranges: Vec<Range<usize>> = workers
-            .iter()
-            .map(|w| {
-                let below = |cut: Option<&K>| cut.map(|cut| w.table.keys().partition_point(|key| key < cut));
-                let start = piece.checked_sub(1).and_then(|p| below(cuts.get(p))).unwrap_or(0);
-                start..below(cuts.get(piece)).unwrap_or(w.table.len())
-            })
-            .collect();
-        let parts = ranges.iter().zip(workers).map(|(range, w)| &w.table.keys()[range.clone()]);
-        let keys = parts.clone().fold(Vec::new(), |all, part| united(all, part));
-        let mut states = sink.calls.states(keys.len(), rows)?;
-        for ((range, worker), part) in ranges.iter().zip(workers).zip(parts) {
-            let targets = (part.len() < keys.len()).then(|| places(part, &keys));
-            sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), targets.as_deref())?;
-        }
-        end(&keys, states)
-    })
+    }
+    let cuts = cuts(workers, groups, groups.div_ceil(piece_size(sink, groups)));
+    let nodes = nodes_of(sink, workers);
+    let starts = sink.run.map_near(workers.len(), &|number| nodes[number], &|_| (0, 0), &|number| {
+        let keys = workers[number].table.keys();
+        let below = cuts.iter().map(|cut| keys.partition_point(|key| key < cut));
+        Ok([0].into_iter().chain(below).chain([keys.len()]).collect())
+    })?;
+    let inputs: Vec<Input<'_, K>> = workers.iter().zip(starts).map(|(w, starts)| of_worker(w, starts)).collect();
+    merged(sink, &inputs, Joining::Ordered, rows, end)
+}
+
+/// Keys between which pieces have about as many groups each, whichever workers have them: on a machine with several
+/// nodes, those of a node may have seen one range of keys.
+fn cuts<K: GroupKey>(workers: &[Worker<K>], groups: usize, pieces: usize) -> Vec<K> {
+    let step = (groups / (pieces * SAMPLES_PER_PIECE)).max(1);
+    let drawn = workers.iter().flat_map(|worker| worker.table.keys().iter().skip(step / 2).step_by(step));
+    let mut drawn: Vec<K> = drawn.copied().collect();
+    drawn.sort_unstable();
+    let mut cuts: Vec<K> = (1..pieces).filter_map(|piece| drawn.get(piece * drawn.len() / pieces).copied()).collect();
+    cuts.dedup();
+    cuts
 }
 
 /// Two ascending lists as one, each key once.
@@ -288,21 +297,8 @@ fn by_hash<K: GroupKey, T: Send>(
         true => 1,
         false => groups.div_ceil(piece_size(sink, groups)).next_power_of_two().clamp(1, PARTITIONS),
     };
-    let width = PARTITIONS / pieces;
-    sink.run.map(pieces, &|piece| {
-        let ranges: Vec<Range<usize>> = parts.iter().map(|p| p.groups_of(piece * width..(piece + 1) * width)).collect();
-        let mut table = Table::<K>::with_groups(ranges.iter().map(Range::len).max().unwrap_or(0));
-        too_many(ranges.iter().map(Range::len).sum())?;
-        let mut targets = vec![Vec::new(); parts.len()];
-        for ((part, range), targets) in parts.iter().zip(&ranges).zip(&mut targets) {
-            table.groups(&part.keys[range.clone()], targets);
-        }
-        let mut states = sink.calls.states(table.len(), rows)?;
-        for ((part, range), targets) in parts.iter().zip(ranges).zip(&targets) {
-            sink.calls.merge(&mut states, &part.states, &Pick::Range(range), Some(targets))?;
-        }
-        end(table.keys(), states)
-    })
+    let inputs: Vec<Input<'_, K>> = parts.iter().map(|part| part.input(PARTITIONS / pieces)).collect();
+    merged(sink, &inputs, Joining::Hashed, rows, end)
 }
 
 fn by_range<K: GroupKey, T: Send>(
@@ -318,47 +314,16 @@ fn by_range<K: GroupKey, T: Send>(
     let (parts, _held) = parts_of(sink, tables, &|keys, states| {
         GroupPart::new(&sink.calls, keys, states, pieces, |key: K| key.low() as usize / size)
     })?;
-    let counts = sink.calls.row_count();
-    sink.run.map(pieces, &|piece| {
-        let range = piece * size..((piece + 1) * size).min(domain);
-        let mut present = vec![false; range.len()];
-        let mut states = sink.calls.states(range.len(), rows)?;
-        for worker in &direct {
-            mark(worker, counts, range.clone(), &mut present);
-            sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
-        }
-        for part in &parts {
-            let groups = part.groups_of(piece..piece + 1);
-            let target = |key: &K| (key.low() as usize - range.start) as u32;
-            let targets: Vec<u32> = part.keys[groups.clone()].iter().map(target).collect();
-            targets.iter().for_each(|&t| present[t as usize] = true);
-            sink.calls.merge(&mut states, &part.states, &Pick::Range(groups), Some(&targets))?;
-        }
-        let live: Vec<u32> = (0..range.len() as u32).filter(|&g| present[g as usize]).collect();
-        let keys: Vec<K> = live.iter().map(|&g| key_of(range.start + g as usize)).collect();
-        if live.len() < range.len() {
-            let mut packed = sink.calls.states(live.len(), rows)?;
-            sink.calls.take_over(&mut packed, &mut states, &Pick::List(&live), None)?;
-            states = packed;
-        }
-        end(&keys, states)
-    })
+    let starts: Vec<usize> = (0..pieces).map(|piece| piece * size).chain([domain]).collect();
+    let arrays = direct.iter().map(|worker| of_worker(worker, starts.clone()));
+    let inputs: Vec<Input<'_, K>> = arrays.chain(parts.iter().map(|part| part.input(1))).collect();
+    merged(sink, &inputs, Joining::Array { size, domain }, rows, end)
 }
 
 fn key_of<K: GroupKey>(number: usize) -> K {
     let mut key = K::default();
     key.add(0, number as u64);
     key
-}
-
-/// Which entries of an array have rows.
-fn mark<K>(worker: &Worker<K>, counts: Option<usize>, range: Range<usize>, present: &mut [bool]) {
-    match counts.map(|c| &worker.states.states[c]) {
-        Some(State::Count(counts)) => {
-            present.iter_mut().zip(&counts[range]).for_each(|(p, &count)| *p |= count > 0);
-        }
-        _ => present.iter_mut().zip(&worker.seen[range]).for_each(|(p, &seen)| *p |= seen),
-    }
 }
 
 /// The pieces as lanes of a pipe.
@@ -373,6 +338,7 @@ pub(super) fn joined(
     }
     let counts: Vec<usize> = pieces.iter().map(|p| p.rows).collect();
     let width = pieces[0].columns.len();
+    let nodes: Vec<Option<NodeId>> = pieces.iter().map(|p| p.node.filter(|_| run.places.have_nodes())).collect();
     let mut columns: Vec<Vec<Column>> = (0..width).map(|_| Vec::with_capacity(counts.len())).collect();
     for piece in pieces {
         columns.iter_mut().zip(piece.columns).for_each(|(all, column)| all.push(column));
@@ -386,10 +352,10 @@ pub(super) fn joined(
     let bytes = parts.iter().flatten().map(|v: &Arc<Vector>| v.bytes()).sum();
     let mut reservation = Some(run.reserve(bytes)?);
     let mut lanes = Vec::with_capacity(counts.len());
-    for (rows, columns) in counts.iter().zip(parts) {
+    for ((rows, columns), node) in counts.iter().zip(parts).zip(nodes) {
         let reservations = reservation.take().into_iter().collect();
         let rows = Rows { infos: infos.clone(), columns, rows: *rows, _charged: reservations, lies: None };
-        lanes.push(Lane { source: Box::new(RowsSource(Arc::new(rows))), operators: Vec::new() });
+        lanes.push(Lane { source: Box::new(RowsSource::near(Arc::new(rows), node)), operators: Vec::new() });
     }
     let rows = counts.iter().sum::<usize>() as u64;
     Ok(Pipe { lanes, infos, rows })

@@ -49,6 +49,7 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
+use crate::tasks::places::LITTLE_BYTES;
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, LookUps};
@@ -136,6 +137,8 @@ struct Worker<K> {
     keys: Vec<K>,
     groups: Vec<u32>,
     reservation: Reservation,
+    /// Bytes of it that the account of traffic knows.
+    noted_bytes: u64,
     look_ups: LookUps,
 }
 
@@ -156,6 +159,8 @@ struct Grouping<'a, K> {
     rows: u64,
     /// A table with `n` groups may be put aside.
     flush_groups: usize,
+    /// Fewer bytes of groups are merged wherever a thread is free.
+    little_bytes: u64,
     /// What the workers share.
     shared: Mutex<Reservation>,
     _key: std::marker::PhantomData<fn() -> K>,
@@ -182,8 +187,9 @@ impl<'a, K: GroupKey> Grouping<'a, K> {
             false => strategy.unwrap_or_else(|| choose(&facts)),
         };
         let shared = Mutex::new(run.reserve(0)?);
-        let flush_groups = FLUSH_GROUPS;
-        Ok(Grouping { coder, calls, strategy, run, rows, flush_groups, shared, _key: std::marker::PhantomData })
+        let (flush_groups, little_bytes) = (FLUSH_GROUPS, LITTLE_BYTES);
+        let _key = std::marker::PhantomData;
+        Ok(Grouping { coder, calls, strategy, run, rows, flush_groups, little_bytes, shared, _key })
     }
 
     /// The groups of all workers.
@@ -279,7 +285,8 @@ impl<'a, K: GroupKey> Grouping<'a, K> {
             + worker.states.bytes()
             + worker.table.bytes()
             + worker.encoding.bytes();
-        traffic::note_kept(traffic::GROUPS, held.saturating_sub(worker.reservation.bytes()));
+        traffic::note_kept(traffic::GROUPS, held.saturating_sub(worker.noted_bytes));
+        worker.noted_bytes = worker.noted_bytes.max(held);
         grow_to(&mut worker.reservation, held)?;
         let shared = self.coder.bytes() + self.calls.shared_bytes();
         if shared > 0 {
@@ -326,6 +333,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
             keys: Vec::new(),
             groups: Vec::new(),
             reservation: self.run.reserve(0)?,
+            noted_bytes: 0,
             look_ups: LookUps::here(traffic::GROUPS),
         };
         match self.strategy {
@@ -359,7 +367,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
         };
         self.calls.update(&mut worker.states, &mut chunk, groups)?;
         self.settle(worker)?;
-        worker.look_ups.note(worker.keys.len(), worker.reservation.bytes());
+        worker.look_ups.note(worker.keys.len(), worker.noted_bytes);
         Ok(true)
     }
 }

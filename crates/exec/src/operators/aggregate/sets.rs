@@ -25,6 +25,7 @@ use crate::keys::group::{GroupCodec, GroupKey};
 use crate::pipe::Pipe;
 use crate::pipe::drive::{Sink, drive};
 use crate::plan::{AggregateCall, GroupingSet, GroupingSets};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 
 /// Some groups of a set.
@@ -290,7 +291,7 @@ fn finished(
     let mut states = calls.states(groups.rows, groups.states.rows())?;
     calls.merge(&mut states, &groups.states, &Pick::Range(0..groups.rows), None)?;
     columns.extend(calls.finish(&mut states, run)?);
-    Ok(ResultPiece { rows: groups.rows, columns })
+    Ok(ResultPiece { rows: groups.rows, columns, node: current_node() })
 }
 
 /// `n` NULLs.

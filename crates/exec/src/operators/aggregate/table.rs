@@ -48,6 +48,11 @@ impl<K: GroupKey> Table<K> {
         &self.keys
     }
 
+    /// The keys by number, without the table.
+    pub(super) fn into_keys(self) -> Vec<K> {
+        self.keys
+    }
+
     /// No group; the slots stay.
     pub(super) fn clear(&mut self) {
         let slots = self.slots.len();

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema};
-use numa::{Allocator, Budget};
+use numa::{Allocator, Budget, NodeId};
 use proptest::prelude::*;
 use random::Random;
 use sched::Statement;
@@ -23,7 +23,9 @@ use crate::pipe::kept::{collect, of_rows};
 use crate::plan::{AggregateFunction, GroupedRows, OpaqueAggregate, OpaqueGroups};
 use crate::run::compile::compile;
 use crate::scan::source::column_infos;
+use crate::tasks::locate::PageMaps;
 use crate::tasks::places::{Lookup, Places};
+use crate::tasks::pretended::{Pretended, on};
 
 /// A value, floats as bits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -314,7 +316,18 @@ fn nowhere() -> &'static Arc<crate::Traffic> {
     &NOWHERE
 }
 
-/// Groups rows with several workers that take chunks in turn.
+/// As [`run_of`], on a machine with several nodes.
+pub(super) fn run_on<'a>(statement: &'a Arc<Statement>, machine: &'a Pretended, maps: &'a PageMaps) -> Run<'a> {
+    let run = run_of(statement);
+    Run { parallel: machine, places: Places { lookup: Lookup::Maps(maps), ..run.places }, ..run }
+}
+
+/// Policies are believed.
+pub(super) fn page_maps() -> PageMaps {
+    PageMaps::new(Box::new(|_| None), usize::MAX)
+}
+
+/// Groups rows with several workers on three nodes that take chunks in turn.
 fn group<K: GroupKey>(
     run: Run<'_>,
     rows: &Arc<Rows>,
@@ -325,11 +338,14 @@ fn group<K: GroupKey>(
     let count = rows.rows as u64;
     let mut sink = Grouping::<K>::new(run, (count, count), coder, Arc::new(calls), strategy)?;
     sink.flush_groups = chunk_rows;
-    let mut locals: Vec<Worker<K>> = (0..workers).map(|_| sink.local()).collect::<Result<_, _>>()?;
+    sink.little_bytes = 0;
+    let node = |worker: usize| NodeId((worker % 3) as u32);
+    let mut locals: Vec<Worker<K>> =
+        (0..workers).map(|worker| on(node(worker), || sink.local())).collect::<Result<_, _>>()?;
     for (number, start) in (0..rows.rows).step_by(chunk_rows).enumerate() {
         let range = start..(start + chunk_rows).min(rows.rows);
         let chunk = Chunk::of(Origin::Rows(rows.clone()), RowIds::Range(range));
-        sink.push(&mut locals[number % workers], chunk)?;
+        on(node(number % workers), || sink.push(&mut locals[number % workers], chunk))?;
     }
     sink.finish(locals)
 }
@@ -404,9 +420,12 @@ fn check(seed: u64) {
     }
     let sort_by = keys.first().copied().filter(|_| random.one_in(3));
     let input = table_of(&infos, rows, &mut random, sort_by);
-    let shape = (1 + random.below_u64(4) as usize, [1, 16, 100, 2048][random.below_u64(4) as usize]);
+    let shape = (1 + random.below_u64(8) as usize, [1, 16, 100, 2048][random.below_u64(4) as usize]);
     let statement = statement();
-    let flow = Flow::new(run_of(&statement), compile);
+    let machine = Pretended::new(3);
+    let maps = page_maps();
+    let run = if random.one_in(2) { run_of(&statement) } else { run_on(&statement, &machine, &maps) };
+    let flow = Flow::new(run, compile);
     let coder = || GroupCodec::new(&keys, &infos, 2).unwrap();
     let compiled = || Calls::new(&calls, &infos, keys.is_empty()).unwrap();
     let domain = coder().domain().filter(|&d| d <= 3_000_000 && !compiled().needs_dense_groups());

@@ -229,6 +229,7 @@ impl<'a> Shape<'a> {
         for &(build_column, probe_column) in &self.on {
             let (info, column) = (&build.infos[build_column], &build.columns[build_column]);
             if let Some(filter) = KeyFilter::of(info, column, self.join.nulls_equal, run)? {
+                build.column_read(build_column, build.rows);
                 filters.push(ColumnKeys::new(probe_column, Arc::new(filter)));
             }
         }
@@ -245,7 +246,7 @@ impl<'a> Shape<'a> {
             ColumnInfo::plain(field.clone())
         });
         let rows = no_rows(&infos.collect::<Vec<_>>());
-        Pipe::of(Box::new(crate::pipe::kept::RowsSource(rows.clone())), rows.infos.clone(), 0)
+        Pipe::of(Box::new(crate::pipe::kept::RowsSource::new(rows.clone())), rows.infos.clone(), 0)
     }
 
     /// What is known of the columns that come out.

@@ -132,13 +132,15 @@ impl KeyTable {
             (true, false) => Self::bits(codes, run),
             (true, true) => Self::direct(codes, run),
         }?;
-        traffic::note_kept(traffic::JOIN_TABLES, table.charged.bytes());
+        traffic::note_kept(traffic::JOIN_TABLES, table.bytes());
         Ok(table)
     }
 
     /// Bytes that it takes.
     pub(super) fn bytes(&self) -> u64 {
-        self.charged.bytes()
+        // An index by hash charges its own memory.
+        let hashed = if let Index::Hash(index) = &self.index { index.bytes() } else { 0 };
+        self.charged.bytes() + hashed
     }
 
     fn bits(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {

@@ -125,7 +125,7 @@ pub(super) fn word_pieces<W: Word>(
     run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
         let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
         let mut words: Vec<W> = Vec::new();
-        packed.words(range.clone(), |c| rows.columns[c].clone(), &mut words);
+        packed.words(range.clone(), |c| rows.column_read(c, range.len()).clone(), &mut words);
         words.iter_mut().zip(range).for_each(|(word, row)| *word = word.then(row_bits, W::of(row as u64)));
         traffic::note_kept(traffic::SORT_KEYS, size_of_val(words.as_slice()) as u64);
         Ok(words)
@@ -151,7 +151,8 @@ impl ByteKeys {
         let mut reservation = run.reserve(0)?;
         let made = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
             let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
-            let keys = bytes.rows(range, |c| rows.columns[c].clone(), run)?;
+            let length = range.len();
+            let keys = bytes.rows(range, |c| rows.column_read(c, length).clone(), run)?;
             let charged = run.reserve(keys.size() as u64)?;
             traffic::note_kept(traffic::SORT_KEYS, keys.size() as u64);
             Ok((keys, charged))

@@ -87,8 +87,10 @@ pub(crate) fn pipe(
     let mut results = Results { infos: Vec::new(), pieces: Vec::new(), charged: Vec::new() };
     for (window, (partitions, peers)) in levels.iter().zip(places) {
         let (partitions, peers) = (&sorted.starts[partitions], &sorted.starts[peers]);
-        let ordered = OrderedRows { rows: &rows, order: &sorted.order, partitions, peers, gathered: &gathered };
         for call in &window.calls {
+            let reads = columns_read(call, &window.order);
+            let order = &sorted.order;
+            let ordered = OrderedRows { rows: &rows, order, partitions, peers, gathered: &gathered, reads: &reads };
             results.add(&flow.run, evaluate(&flow.run, &ordered, &window.order, call)?)?;
         }
     }
@@ -96,6 +98,14 @@ pub(crate) fn pipe(
     let count = rows.rows as u64;
     let source = WindowSource::new(rows, sorted, results, flow.run.traffic);
     Ok(Pipe::of(Box::new(source), infos, count))
+}
+
+/// The columns whose values a function reads: its own, and the key of a frame by distance.
+fn columns_read(call: &WindowCall, order: &[SortKey]) -> Vec<usize> {
+    let by_distance =
+        call.has_frame() && call.frame.units == FrameUnits::Range && call.frame.offsets().next().is_some();
+    let key = order.first().filter(|_| by_distance).map(|key| key.column);
+    call.columns().into_iter().chain(key).collect()
 }
 
 /// Windows that are evaluated over one order, the lowest first: each reads no column that one below it has made.

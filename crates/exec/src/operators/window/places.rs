@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use numa::{NodeId, Reservation, current_node};
+use numa::{NodeId, Reservation};
 
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::{ColumnInfo, Data, Vector};
 use crate::operators::aggregate::column::{Column, settle};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
@@ -35,6 +36,8 @@ pub(super) struct OrderedRows<'a> {
     pub(super) peers: &'a [u32],
     /// Columns that were put into this order.
     pub(super) gathered: &'a GatheredColumns,
+    /// The columns that the function reads, row by row in this order.
+    pub(super) reads: &'a [usize],
 }
 
 /// A column as functions read it, by position.
@@ -85,13 +88,14 @@ impl GatheredColumns {
                 continue;
             }
             gathered._charged.push(run.reserve(vector.bytes())?);
+            let input = ColumnInput { run, rows, order, column };
             let data = match &vector.data {
-                Data::Int(values) => Data::Int(in_order(run, order, values)?),
-                Data::Float(values) => Data::Float(in_order(run, order, values)?),
-                Data::Vid(vids) => Data::Vid(in_order(run, order, vids)?),
+                Data::Int(values) => Data::Int(input.gathered(values, true)?),
+                Data::Float(values) => Data::Float(input.gathered(values, true)?),
+                Data::Vid(vids) => Data::Vid(input.gathered(vids, true)?),
                 Data::Arrow(_) => unreachable!("such columns stay as they are"),
             };
-            let valid = vector.valid.as_ref().map(|valid| in_order(run, order, valid)).transpose()?;
+            let valid = vector.valid.as_ref().map(|valid| input.gathered(valid, false)).transpose()?;
             gathered.columns.push((column, Vector { data, valid }));
         }
         Ok(gathered)
@@ -102,11 +106,25 @@ impl GatheredColumns {
     }
 }
 
-fn in_order<T: Copy + Default + Send + Sync>(run: &Run<'_>, order: &[u32], values: &[T]) -> Result<Vec<T>, ExecError> {
-    filled(run, order.len(), &|range: Range<usize>, part: &mut [T]| {
-        part.iter_mut().zip(&order[range]).for_each(|(to, &row)| *to = values[row as usize]);
-        Ok(())
-    })
+/// A column that is gathered.
+struct ColumnInput<'a> {
+    run: &'a Run<'a>,
+    rows: &'a Rows,
+    order: &'a [u32],
+    column: usize,
+}
+
+impl ColumnInput<'_> {
+    /// Its values, or which of them are there, in order. `notes`: that they are read is noted.
+    fn gathered<T: Copy + Default + Send + Sync>(&self, values: &[T], notes: bool) -> Result<Vec<T>, ExecError> {
+        filled(self.run, self.order.len(), &|range: Range<usize>, part: &mut [T]| {
+            if let Some(lies) = self.rows.lies.as_ref().filter(|_| notes) {
+                lies.read(self.column, range.len(), true);
+            }
+            part.iter_mut().zip(&self.order[range]).for_each(|(to, &row)| *to = values[row as usize]);
+            Ok(())
+        })
+    }
 }
 
 /// Where a row is.
@@ -242,6 +260,10 @@ impl OrderedRows<'_> {
         make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
     ) -> Result<ColumnPieces, ExecError> {
         let made = run.map(self.pieces(), &|piece| {
+            if let Some(lies) = &self.rows.lies {
+                let by_row = self.reads.iter().filter(|column| self.gathered.get(**column).is_none());
+                by_row.for_each(|column| lies.read(*column, self.piece(piece).len(), true));
+            }
             let column = make(self.piece(piece))?.bound();
             traffic::note_kept(traffic::WINDOW_RESULTS, column.bytes());
             Ok((column, current_node()))
