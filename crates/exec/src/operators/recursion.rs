@@ -171,14 +171,14 @@ impl RecursionSource {
             *seen = Some(Seen::new(&self.infos, run)?);
         }
         let seen = seen.as_mut().expect("made above");
-        let arrays = rows.infos.iter().zip(0..).map(|(info, column)| info.to_arrow(rows.column_read(column, rows.rows)));
+        let arrays =
+            rows.infos.iter().zip(0..).map(|(info, column)| info.to_arrow(rows.column_read(column, rows.rows)));
         let arrays: Vec<ArrayRef> = arrays.collect();
         let kept = seen.keep_unseen(&arrays, rows.rows, run)?;
         if kept.len() == rows.rows {
             return Ok(rows);
         }
-        let columns: Vec<Arc<Vector>> =
-            rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
+        let columns: Vec<Arc<Vector>> = rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
         traffic::note_kept(traffic::ROWS_KEPT, columns.iter().map(|column| column.bytes()).sum());
         let (count, node) = (kept.len(), current_node());
         let lies = columns.iter().map(|column| KeptColumn { bytes: column.bytes(), rows: count, node });

@@ -292,13 +292,7 @@ fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, Diction
 
 impl Tests {
     /// Takes rows out of the mask whose codes do not pass. `rows` are of one granule.
-    fn by_code(
-        &self,
-        segment: &Segment,
-        rows: &Range<usize>,
-        (skips, counter): (bool, &Counter),
-        mask: &mut Mask,
-    ) {
+    fn by_code(&self, segment: &Segment, rows: &Range<usize>, (skips, counter): (bool, &Counter), mask: &mut Mask) {
         let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
         for CodeTest { column, predicate, worth, .. } in &self.codes {
             let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
@@ -328,13 +322,7 @@ impl Tests {
 
     /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how
     /// many.
-    fn by_value(
-        &self,
-        rows: &Range<usize>,
-        mut found: usize,
-        counter: &Counter,
-        positions: &mut Vec<u32>,
-    ) -> usize {
+    fn by_value(&self, rows: &Range<usize>, mut found: usize, counter: &Counter, positions: &mut Vec<u32>) -> usize {
         let mut passing = Vec::new();
         for test in &self.values {
             if found == 0 || !test.worth.pays() {

@@ -99,7 +99,8 @@ pub(crate) fn pipe(
 
 /// The columns whose values a function reads: its own, and the key of a frame by distance.
 fn columns_read(call: &WindowCall, order: &[SortKey]) -> Vec<usize> {
-    let by_distance = call.has_frame() && call.frame.units == FrameUnits::Range && call.frame.offsets().next().is_some();
+    let by_distance =
+        call.has_frame() && call.frame.units == FrameUnits::Range && call.frame.offsets().next().is_some();
     let key = order.first().filter(|_| by_distance).map(|key| key.column);
     call.columns().into_iter().chain(key).collect()
 }
