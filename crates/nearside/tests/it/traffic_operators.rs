@@ -31,9 +31,9 @@ const TWICE: i64 = 2;
 
 /// The columns of `t`, as functions of 1, 2, ..: codes of affine dictionaries but for `d` and `s`, which have entries,
 /// and `f`, which is plain.
-const T: &str = "CREATE TABLE t AS SELECT value AS k, value * 7919 % 100003 AS a, value % 1009 AS b, value * 31 % 30011 \
-                 AS c, (value % 5003) * (value % 5003) AS d, 'name ' || CAST(value % 601 AS VARCHAR) AS s, CAST(value \
-                 AS DOUBLE) / 3 AS f FROM generate_series(1, 197120)";
+const T: &str = "CREATE TABLE t AS SELECT value AS k, value * 7919 % 100003 AS a, value % 1009 AS b, value * 31 % \
+                 30011 AS c, (value % 5003) * (value % 5003) AS d, 'name ' || CAST(value % 601 AS VARCHAR) AS s, \
+                 CAST(value AS DOUBLE) / 3 AS f FROM generate_series(1, 197120)";
 /// The same of fewer columns.
 const T_SMALL: &str = "CREATE TABLE t AS SELECT value AS k, value * 7919 % 100003 AS a, value * 31 % 30011 AS c FROM \
                        generate_series(1, 197120)";
@@ -477,8 +477,8 @@ fn other_operators_touch_what_the_plan_says() {
         "SELECT count(u) FROM (SELECT unnest([a, c]) AS u FROM t)",
         &[load("a", "a"), load("c", "a"), groups.clone()],
     );
-    // A limit below keeps its rows; its input ends when the first pieces have enough, others have begun by then. What is
-    // kept is put together, cut off, which is another copy, and read.
+    // A limit below keeps its rows; its input ends when the first pieces have enough, others have begun by then. What
+    // is kept is put together, cut off, which is another copy, and read.
     let (most, least) = (m.all("t", "c"), 150_000 * m.bits("t", "c") / 8);
     let left = 8 * 150_000;
     m.check(
