@@ -20,7 +20,6 @@ use super::ranges::CodeRanges;
 use crate::ExecError;
 use crate::charge::array_bytes;
 use crate::plan::expression::{Expression, evaluate_over};
-use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Entries that one task evaluates.
 const CHUNK_ENTRIES: u32 = 65_536;
@@ -110,13 +109,16 @@ impl Entries {
         }
     }
 
+    /// The entries of a chunk.
+    pub(crate) fn vids(&self, chunk: usize) -> std::ops::Range<u32> {
+        let first = chunk as u32 * CHUNK_ENTRIES;
+        first..first.saturating_add(CHUNK_ENTRIES).min(self.coding.vids())
+    }
+
     /// Results for the codes of a chunk. NULL, if it is a code, belongs to the first.
     fn chunk_results(&self, chunk: usize) -> Result<ArrayRef, ExecError> {
-        let first = chunk as u32 * CHUNK_ENTRIES;
-        let vids = first..first.saturating_add(CHUNK_ENTRIES).min(self.coding.vids());
+        let vids = self.vids(chunk);
         let dictionary = self.coding.dictionary();
-        let phase = if let Function::Test(_) = &self.function { TouchPhase::Find } else { TouchPhase::Materialize };
-        note_values(dictionary.id(), phase, vids.len());
         let arguments = |vids| match &self.function {
             Function::Test(_) => dictionary.values_to_test(vids),
             Function::Value(..) => dictionary.values(vids),

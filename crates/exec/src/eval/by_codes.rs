@@ -21,6 +21,7 @@ use crate::codes::bind::{Coding, CodingKey};
 use crate::codes::entries::{Entries, Function, pays};
 use crate::plan::expression::{Expression, argument_schema};
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// What an expression gives for each code.
 pub(super) struct Results {
@@ -51,7 +52,9 @@ impl Results {
             jobs.iter().enumerate().flat_map(|(j, job)| (0..job.chunks()).map(move |chunk| (j, chunk))).collect();
         run.for_each(tasks.len(), &|_| None, &|task| {
             let (job, chunk) = tasks[task];
-            jobs[job].evaluate_chunk(chunk, run.statement)
+            let entries: &Entries = &jobs[job];
+            note_values(entries.coding().dictionary().id(), TouchPhase::Materialize, entries.vids(chunk).len());
+            entries.evaluate_chunk(chunk, run.statement)
         })?;
         let (mut of, mut charged) = (HashMap::new(), Vec::new());
         for job in jobs {

@@ -14,6 +14,9 @@ use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, KeptColumn};
 
+/// Values, and the node on which they lie.
+type PlacedVector = (Arc<Vector>, Option<NodeId>);
+
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
 
@@ -67,7 +70,7 @@ fn joined(kept: Vec<Kept>, infos: &[ColumnInfo], run: &Run<'_>) -> Result<Rows, 
         }
     }
     // A column is put together while its pieces are still there: that much more for a moment.
-    let columns: Vec<Mutex<Vec<(Arc<Vector>, Option<NodeId>)>>> = columns.into_iter().map(Mutex::new).collect();
+    let columns: Vec<Mutex<Vec<PlacedVector>>> = columns.into_iter().map(Mutex::new).collect();
     let columns = run.map(infos.len(), &|c| {
         let parts = std::mem::take(&mut *columns[c].lock());
         let lies = match parts.as_slice() {

@@ -34,6 +34,7 @@ use crate::tasks::counter::Read;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::places::{Lookup, Places, ScanOptions};
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{TouchPhase, note_values};
 
 /// Share of rows that a test over arrays is taken to let through.
 pub(super) const ROW_TEST_FRACTION: f64 = 0.5;
@@ -150,7 +151,9 @@ impl Scan {
     ) -> Result<(), ExecError> {
         let binding = self.binding.get().expect("entries are numbered by the binding");
         let (job, chunk) = binding.chunks[number];
-        binding.jobs[job].entries.evaluate_chunk(chunk, statement)?;
+        let entries = &binding.jobs[job].entries;
+        entries.evaluate_chunk(chunk, statement)?;
+        note_values(entries.coding().dictionary().id(), TouchPhase::Find, entries.vids(chunk).len());
         let last = {
             let mut left = binding.chunks_left.lock();
             *left -= 1;

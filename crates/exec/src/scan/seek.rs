@@ -72,6 +72,8 @@ impl Access {
 
 /// Runs of places in the order of an index.
 pub(super) type PlaceRuns = Vec<Range<u32>>;
+/// Finds the places that a part, by its number, leaves of an index.
+type PlacesOf<'p> = dyn FnMut(usize, &Index) -> Result<Option<PlaceRuns>, ExecError> + 'p;
 
 /// The index to use for a segment, and the places in its order that it is asked for.
 pub(crate) struct Choice<'s> {
@@ -244,7 +246,7 @@ pub(super) fn choose_by<'s>(
     segment: &'s Segment,
     asked: &[(usize, ColumnQuery<'_>)],
     weight_of: &dyn Fn(usize) -> u64,
-    places_of: &mut dyn FnMut(usize, &Index) -> Result<Option<PlaceRuns>, ExecError>,
+    places_of: &mut PlacesOf<'_>,
 ) -> Result<Option<Choice<'s>>, ExecError> {
     let rows = segment.rows() as u64;
     let mut best: Option<(u64, Choice<'s>)> = None;

@@ -7,7 +7,8 @@
 //!
 //! # Limits
 //! A granule counts as lying on a node where at least three quarters of its bytes do; interleaved ones lie nowhere.
-//! Replicated columns are not looked up: the policies of their copies are believed.
+//! Replicated columns are not looked up: the policies of their copies are believed. The kernel may move pages whose
+//! policy names no node; where they were looked up first they are taken to be.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.3 and 5.2.
 

@@ -366,8 +366,10 @@ struct Ledger {
     /// Bytes that it looked up so far, by the number of [`LookUps`].
     looked_up: Vec<(u64, u64)>,
     /// Dictionaries that it took values of, and the bytes of those so far.
-    taken: Vec<(DictionaryId, Option<Arc<dyn DictionaryBytes>>, u64)>,
+    taken: Vec<TakenValues>,
 }
+
+type TakenValues = (DictionaryId, Option<Arc<dyn DictionaryBytes>>, u64);
 
 /// What a task was expected to cost when it began.
 struct Expected {
