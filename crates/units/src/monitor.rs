@@ -13,12 +13,7 @@ use std::time::{Duration, Instant};
 
 use random::mixed;
 
-use crate::balancer::Accesses;
-
-/// Keys of which one is drawn, in the mean.
-const KEYS_PER_SAMPLE: u64 = 64;
-/// Keys that a partition remembers.
-const SAMPLES: usize = 1024;
+use crate::balancer::{Accesses, KEYS_PER_SAMPLE, SAMPLES};
 
 /// See the module.
 #[derive(Debug)]

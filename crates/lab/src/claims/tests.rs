@@ -6,7 +6,9 @@ use super::expression::{Comparison, Expression};
 use super::judge::judge;
 use super::rules::parse;
 use super::*;
-use crate::engine::{ModelEngine, SimEngine};
+use crate::declaration::Point;
+use crate::engine::{Conditions, ModelEngine, SimEngine};
+use crate::result::Outcome;
 
 fn expression(text: &str) -> Result<Expression, String> {
     Expression::try_from(text.to_string())
@@ -134,8 +136,8 @@ fn rules_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
-    let only = ["S1", "S2", "N5", "E11"].map(String::from);
+fn inputs_and_the_table_are_reported_without_a_run() {
+    let only = ["S1", "S2", "N5"].map(String::from);
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
@@ -148,10 +150,39 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
     assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(ResultKind::Modelled)));
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
-    assert_eq!(by_id("E11").verdict, Verdict::NotYet);
     let unknown = ClaimSelection { full: false, only: &["V99".to_string()], changes: None };
     let error = evaluate(engines, &unknown, context).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
+}
+
+/// An engine that is not built.
+struct Unbuilt;
+
+impl Engine for Unbuilt {
+    fn kind(&self) -> ResultKind {
+        ResultKind::Simulated
+    }
+
+    fn machine(&self, point: &Point) -> Result<(String, numa::Topology), RunError> {
+        SimEngine::default().machine(point)
+    }
+
+    fn run(&self, _: &Point, _: Conditions<'_>) -> Result<Outcome, RunError> {
+        Err(RunError::NotYet("a wheel is missing".to_string()))
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_not_yet_and_says_what_is_missing() {
+    let only = ["E11".to_string()];
+    let engines = Engines { simulated: &Unbuilt, modelled: &ModelEngine };
+    let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
+    let found =
+        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
+    assert_eq!(found.claims[0].verdict, Verdict::NotYet);
+    assert!(found.claims[0].reason.contains("a wheel is missing"), "{}", found.claims[0].reason);
 }
 
 #[test]
