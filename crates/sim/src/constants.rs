@@ -111,8 +111,10 @@ constants! {
     /// level of a tree of the fan-out below is within it; the point look-ups of `nearside bench point` take 8.6 us per
     /// statement, of which the statement is the larger part.
     lookup_ns = 20.0;
-    /// Setting the value of a key in an index, without waiting for memory, in ns per key.
-    upsert_ns = 60.0;
+    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 159: what an upsert took more
+    /// than a look-up, besides the work of a look-up: `nearside bench keyed --keys 500000 --dense --threads 1`, 5.4 and
+    /// 21.7 million per second (revision 66b6fec, on a busy machine, so at most that).
+    upsert_ns = 159.0;
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;

@@ -30,6 +30,8 @@ pub const THRESHOLD: f64 = 0.2;
 pub const SAMPLES_PER_UNIT: u64 = 64;
 /// Pairs that are copied while two units stand still.
 pub const PIECE_PAIRS: usize = 1 << 15;
+/// The part of the deviation that targets would take away which ranges have to take away themselves.
+const GAIN_MIN: f64 = 0.1;
 
 /// How targets are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,12 +60,13 @@ impl FromStr for Algorithm {
 
     fn from_str(text: &str) -> Result<Algorithm, String> {
         let word = text.trim().to_ascii_lowercase();
-        let neighbours = word.strip_prefix("ma(").and_then(|rest| rest.strip_suffix(')')).and_then(|n| n.parse().ok());
+        let in_brackets = |rest: &str| rest.trim_start().strip_prefix('(')?.strip_suffix(')')?.trim().parse().ok();
+        let neighbours = word.strip_prefix("ma").and_then(in_brackets);
         match (word.as_str(), neighbours) {
             ("off", _) => Ok(Algorithm::Off),
             ("one_shot", _) => Ok(Algorithm::OneShot),
             (_, Some(neighbours)) if neighbours > 0 => Ok(Algorithm::MovingAverage(neighbours)),
-            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not {text}")),
+            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not '{text}'")),
         }
     }
 }
@@ -99,11 +102,12 @@ pub fn deviation(loads: &[f64]) -> f64 {
 }
 
 /// What a cycle makes of what was accessed: the deviation of loads, and a range for each unit where they differ too
-/// much for the algorithm to leave it.
+/// much to be left and new ranges are worth their transfers.
 pub fn decision(seen: &[Accesses], algorithm: Algorithm) -> (f64, Option<RangeTable>) {
     let deviation = deviation(&seen.iter().map(|of| of.count).collect::<Vec<_>>());
     let is_wanted = algorithm != Algorithm::Off && deviation > THRESHOLD;
-    (deviation, is_wanted.then(|| rebalanced(seen, algorithm)).flatten())
+    let after = is_wanted.then(|| rebalanced(seen, algorithm)).flatten();
+    (deviation, after.filter(|after| is_worth(seen, after, algorithm)))
 }
 
 /// The load that each unit should have.
@@ -159,6 +163,21 @@ pub fn rebalanced(accesses: &[Accesses], algorithm: Algorithm) -> Option<RangeTa
         firsts.push(cut.max(least).min(most.max(least)));
     }
     RangeTable::new(firsts)
+}
+
+/// Whether accesses like these would be spread enough better over new ranges, a unit's each, for what moving costs. Not
+/// where one key has most of them: no cut shares it, and each look would move what lies around it a little.
+pub fn is_worth(accesses: &[Accesses], after: &RangeTable, algorithm: Algorithm) -> bool {
+    let loads: Vec<f64> = accesses.iter().map(|of| if of.sample.is_empty() { 0.0 } else { of.count }).collect();
+    let mut reached = vec![0.0; loads.len()];
+    for of in accesses {
+        for key in &of.sample {
+            reached[after.owner_of(*key)] += of.count / of.sample.len() as f64;
+        }
+    }
+    let before = deviation(&loads);
+    let gain = before - deviation(&reached);
+    gain > 0.0 && gain >= GAIN_MIN * (before - deviation(&targets(&loads, algorithm)))
 }
 
 /// What has to move, in the order of keys.

@@ -44,6 +44,8 @@ pub mod store;
 pub mod tree;
 pub mod versions;
 
+#[cfg(not(loom))]
+mod bell;
 #[cfg(all(test, not(loom)))]
 mod journal;
 #[cfg(not(loom))]

@@ -8,12 +8,14 @@
 //! of before is in the sample in place of one.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use random::mixed;
 
 use crate::balancer::{Accesses, KEYS_PER_SAMPLE, SAMPLES};
+use crate::bell::Bell;
 
 /// See the module.
 #[derive(Debug)]
@@ -25,19 +27,26 @@ pub(crate) struct Monitor {
     counted: AtomicU64,
     timed_keys: AtomicU64,
     timed_ns: AtomicU64,
+    /// The object's.
+    bell: Arc<Bell>,
 }
 
 /// A batch that is being executed; tells the monitor when it is done.
 #[must_use]
 pub(crate) struct Watch<'a> {
     monitor: &'a Monitor,
-    /// How many keys it has and when it began, if it is timed.
-    timed: Option<(usize, Instant)>,
+    keys: usize,
+    /// Keys that were drawn of it.
+    drawn: u64,
+    /// When it began, if it is timed.
+    begin: Option<Instant>,
 }
 
 impl Monitor {
-    pub(crate) fn new() -> Monitor {
+    /// A monitor of a partition; it tells the object's bell what it draws.
+    pub(crate) fn new(bell: Arc<Bell>) -> Monitor {
         Monitor {
+            bell,
             keys: (0..SAMPLES).map(|_| AtomicU64::new(0)).collect(),
             drawn: AtomicU64::new(0),
             counted: AtomicU64::new(0),
@@ -51,9 +60,9 @@ impl Monitor {
     pub(crate) fn watch<'a>(&'a self, keys: &[u64]) -> Watch<'a> {
         let count = keys.len();
         thread_local!(static NEXT: Cell<(usize, u64)> = const { Cell::new((0, 0)) });
-        let is_drawn = NEXT.with(|next| {
+        let drawn = NEXT.with(|next| {
             let (mut place, mut state) = next.get();
-            let is_drawn = place < count;
+            let before = state;
             while place < count {
                 self.draw(keys[place]);
                 // Not every so many keys exactly: batches may be regular.
@@ -61,9 +70,9 @@ impl Monitor {
                 place += 1 + (mixed(state) % (2 * KEYS_PER_SAMPLE - 1)) as usize;
             }
             next.set((place - count, state));
-            is_drawn
+            state - before
         });
-        Watch { monitor: self, timed: is_drawn.then(|| (count, Instant::now())) }
+        Watch { monitor: self, keys: count, drawn, begin: (drawn > 0).then(Instant::now) }
     }
 
     #[cold]
@@ -92,6 +101,11 @@ impl Monitor {
         Accesses { count: (fresh * KEYS_PER_SAMPLE) as f64, sample }
     }
 
+    /// What was accessed until here does not count.
+    pub(crate) fn forget(&self) {
+        self.counted.store(self.drawn.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// The mean time of a key of a batch, if any was timed.
     pub(crate) fn time_per_key(&self) -> Option<Duration> {
         let keys = self.timed_keys.load(Ordering::Relaxed);
@@ -101,9 +115,11 @@ impl Monitor {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if let Some((keys, begin)) = self.timed {
-            self.monitor.timed_keys.fetch_add(keys as u64, Ordering::Relaxed);
-            self.monitor.timed_ns.fetch_add(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        if let Some(begin) = self.begin {
+            let now = Instant::now();
+            self.monitor.timed_keys.fetch_add(self.keys as u64, Ordering::Relaxed);
+            self.monitor.timed_ns.fetch_add((now - begin).as_nanos() as u64, Ordering::Relaxed);
+            self.monitor.bell.count(self.drawn, now);
         }
     }
 }
@@ -114,8 +130,9 @@ mod tests {
 
     #[test]
     fn what_is_drawn_stands_for_what_was_accessed() {
-        let monitor = Monitor::new();
-        let other = Monitor::new();
+        let bell = Arc::new(Bell::new(2000));
+        let monitor = Monitor::new(Arc::clone(&bell));
+        let other = Monitor::new(Arc::new(Bell::new(u64::MAX)));
         for batch in 0..3000_u64 {
             let keys: Vec<u64> = (0..1 + batch % 130).map(|place| batch << 8 | place).collect();
             drop(monitor.watch(&keys));
@@ -126,6 +143,7 @@ mod tests {
         assert!(near(monitor.accesses(), expected), "{} of {expected}", monitor.accesses());
         assert!(other.accesses() < monitor.accesses() / 10);
         assert!(monitor.time_per_key().is_some());
+        assert!(bell.is_ringing() && !other.bell.is_ringing());
         let accesses = monitor.count();
         assert!(near(accesses.count as u64, expected) && accesses.sample.len() == SAMPLES);
         let mut sample = accesses.sample;

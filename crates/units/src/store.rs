@@ -18,7 +18,8 @@ use parking_lot::{Mutex, RwLock};
 use sched::Scheduler;
 
 use crate::arena::Arena;
-use crate::balancer::Algorithm;
+use crate::balancer::SAMPLES_PER_UNIT;
+use crate::bell::Bell;
 use crate::monitor::Monitor;
 use crate::request::{Failure, ObjectId, Request, WriteKind};
 use crate::routing::published::Published;
@@ -28,9 +29,12 @@ use crate::unit::{Partition, Requests, Unit};
 use crate::versions::{Pin, Versions, Write};
 
 mod balancing;
+mod by_itself;
 
-pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts};
+pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts, RoutedRange, Routing};
 use balancing::{Balancing, Cycles};
+pub use by_itself::Launch;
+use by_itself::{Chosen, Launcher};
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]
@@ -87,7 +91,9 @@ pub struct Store {
     free_objects: Mutex<Vec<ObjectId>>,
     living: Mutex<Vec<Weak<Object>>>,
     requests: RequestTable,
-    balancer: Mutex<Algorithm>,
+    balancer: Chosen,
+    /// Where cycles run that begin by themselves.
+    launcher: Launcher,
     cycles: Mutex<Cycles>,
 }
 
@@ -131,10 +137,14 @@ pub struct Statement {
 #[derive(Debug)]
 struct Object {
     id: ObjectId,
+    /// What users call it, part by part.
+    name: Arc<[String]>,
     routing: Published,
     /// The tree of each unit.
     trees: Vec<Arc<Tree>>,
     monitors: Vec<Arc<Monitor>>,
+    /// What they draw, all together.
+    bell: Arc<Bell>,
     /// Held during a cycle.
     balancing: Mutex<Balancing>,
 }
@@ -166,13 +176,19 @@ impl Store {
             free_objects: Mutex::default(),
             living: Mutex::default(),
             requests,
-            balancer: Mutex::default(),
+            balancer: Chosen::default(),
+            launcher: Launcher::default(),
             cycles: Mutex::default(),
         }))
     }
 
     /// An empty object whose keys are divided into equal ranges of `0 ..= last_key`; greater keys belong to the last.
     pub fn create(self: &Arc<Self>, last_key: u64, prefix_bits: u32) -> Keyed {
+        self.create_named(Arc::default(), last_key, prefix_bits)
+    }
+
+    /// As [`create`](Self::create), an object with a name of several parts, for who looks at cycles.
+    pub fn create_named(self: &Arc<Self>, name: Arc<[String]>, last_key: u64, prefix_bits: u32) -> Keyed {
         let free = self.free_objects.lock().pop();
         let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         let count = self.units.len() as u64;
@@ -180,6 +196,9 @@ impl Store {
         let mut firsts: Vec<u64> = firsts.collect();
         firsts.dedup();
         let table = RangeTable::new(firsts).expect("ranges ascend from 0");
+        // One unit alone has nobody to share with.
+        let wanted = if table.ranges() > 1 { SAMPLES_PER_UNIT * table.ranges() as u64 } else { u64::MAX };
+        let bell = Arc::new(Bell::new(wanted));
         let mut trees = Vec::new();
         let mut monitors = Vec::new();
         let mut arenas: Vec<(Option<NodeId>, Arc<Arena>)> = Vec::new();
@@ -191,7 +210,7 @@ impl Store {
                 arena
             });
             let owner = Owner::new(arena, Arc::clone(&self.versions), prefix_bits);
-            let monitor = Arc::new(Monitor::new());
+            let monitor = Arc::new(Monitor::new(Arc::clone(&bell)));
             trees.push(Arc::clone(owner.tree()));
             monitors.push(Arc::clone(&monitor));
             let partitions = &mut unit.token().partitions;
@@ -200,7 +219,7 @@ impl Store {
         }
         let routing = Published::new(&table, RANGES_LEAST + RANGES_PER_UNIT * table.ranges());
         let balancing = Mutex::new(Balancing { table, is_dropped: false });
-        let object = Arc::new(Object { id, routing, trees, monitors, balancing });
+        let object = Arc::new(Object { id, name, routing, trees, monitors, bell, balancing });
         let mut living = self.living.lock();
         if living.len() == living.capacity() {
             living.retain(|object| object.strong_count() > 0);
@@ -296,7 +315,12 @@ impl Keyed {
     }
 
     /// The values of keys, as `pin` sees them: `found` is told each key's place in `keys`, in no certain order.
-    pub fn lookup(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+    pub fn lookup(&self, keys: &[u64], pin: &Pin, found: impl FnMut(usize, Option<u64>)) {
+        self.look_up(keys, pin, found);
+        self.pass_by();
+    }
+
+    fn look_up(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
         let Object { routing, trees, monitors, .. } = &*self.object;
         if let [key] = keys {
             // Alone, it needs no splitting.
@@ -329,10 +353,14 @@ impl Keyed {
     }
 
     /// The pairs of `first ..= last` that `pin` sees, in the order of keys, until `each` has enough (`false`).
-    pub fn range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
-        if first > last {
-            return;
+    pub fn range(&self, first: u64, last: u64, pin: &Pin, each: impl FnMut(u64, u64) -> bool) {
+        if first <= last {
+            self.read_range(first, last, pin, each);
+            self.pass_by();
         }
+    }
+
+    fn read_range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
         let Object { routing, trees, monitors, .. } = &*self.object;
         let mut parts = Vec::new();
         let mut roots = Vec::new();
@@ -412,6 +440,7 @@ impl Keyed {
         let result = request.end();
         #[cfg(test)]
         tests::ended(self, id, result.is_ok());
+        self.pass_by();
         result
     }
 
@@ -558,5 +587,9 @@ impl Drop for Keyed {
     }
 }
 
+#[cfg(test)]
+mod real_nodes;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ const BUFFER_WORDS: usize = 1 << 14;
 
 /// The incoming buffers of a unit, on its node.
 #[derive(Debug)]
-pub(crate) struct UnitBuffers([AtomicRegion; 2]);
+pub(crate) struct UnitBuffers(pub(crate) [AtomicRegion; 2]);
 
 impl Buffers for UnitBuffers {
     fn words(&self, buffer: usize) -> &[AtomicU64] {
@@ -220,6 +220,18 @@ impl Unit {
 }
 
 impl Unit {
+    /// Whether nobody has sent anything that was not taken.
+    #[cfg(test)]
+    pub(crate) fn is_inbox_empty(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Its incoming buffers, for the page map.
+    #[cfg(test)]
+    pub(crate) fn buffers(&self) -> &[AtomicRegion; 2] {
+        &self.inbox.buffers().0
+    }
+
     /// Whether it sends back what may not be its own: always, unless a test has planted a fault.
     fn sends_back(&self) -> bool {
         #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::api::keyed::KeyedTable;
 use crate::api::session::Session;
 use crate::catalog::placement::MachineNodes;
 use crate::catalog::report::{self, ColumnReport, IndexReport};
+use crate::catalog::units::Units;
 use crate::catalog::{Catalog, Entry, Name};
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
@@ -117,8 +118,8 @@ impl DatabaseBuilder {
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);
-        let places = UnitPlace::of_slots(&scheduler, &budget);
-        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget), places));
+        let units = Arc::new(Units::new(UnitPlace::of_slots(&scheduler, &budget), &scheduler));
+        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget), units));
         let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
         Ok(Database { inner: Arc::new(inner) })
     }

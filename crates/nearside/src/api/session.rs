@@ -8,7 +8,7 @@ use arrow::array::timezone::Tz;
 use datafusion_common::ScalarValue;
 use datafusion_common::config::{ConfigField, ConfigOptions};
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
-use datafusion_sql::parser::Statement;
+use datafusion_sql::parser::{ResetStatement, Statement};
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
@@ -27,6 +27,7 @@ use crate::run::profile;
 use crate::run::query;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
+use crate::run::system;
 use crate::sql::{AnyStatement, ScriptPiece, Written, is_complete, lengths, split, statements, take_placement};
 use crate::statements::copy;
 use crate::statements::ddl;
@@ -194,6 +195,7 @@ impl Session {
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
+            AnyStatement::AlterSystem(alter) => system::alter(&alter, &self.inner).map(Outcome::Done),
             AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
         }
@@ -205,7 +207,10 @@ impl Session {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
                 ast::Statement::ShowVariable { variable } if is_ours(variable) => {
-                    return views::show(variable, &running.planner).map(Outcome::Rows);
+                    return views::show(variable, &self.inner, &running.planner).map(Outcome::Rows);
+                }
+                ast::Statement::Set(ast::Set::SingleAssignment { variable, .. }) => {
+                    system::is_for_session("SET", &variable.to_string())?;
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
@@ -223,6 +228,9 @@ impl Session {
                 }
                 _ => {}
             },
+            Statement::Reset(ResetStatement::Variable(variable)) => {
+                system::is_for_session("RESET", &variable.to_string())?;
+            }
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
@@ -353,7 +361,8 @@ fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error
     if entries.iter().any(|e| e.key == variable) {
         return Error::Setting(format!("setting '{variable}': {error}"));
     }
-    let nearest = crate::error::names::nearest(variable, entries.iter().map(|e| e.key.as_str()));
+    let names = entries.iter().map(|e| e.key.as_str()).chain(system::names());
+    let nearest = crate::error::names::nearest(variable, names);
     Error::NotFound { kind: "setting", name: variable.into(), nearest }
 }
 

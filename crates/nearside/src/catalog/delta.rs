@@ -70,10 +70,13 @@ impl TableDelta {
 }
 
 impl DeltaKeys {
-    /// No keys yet, of so many unique indexes; `units` is asked for where there is one.
-    pub(crate) fn new(indexes: usize, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
-        let objects = (0..indexes).map(|_| Ok(units()?.create(u64::MAX, PREFIX_BITS))).collect::<Result<_>>()?;
-        Ok(DeltaKeys { objects })
+    /// No keys yet, of the unique indexes of a table; `units` is asked for where there is one.
+    pub(crate) fn new(table: &TableEntry, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
+        let object = |index: &IndexEntry| {
+            let name = [&table.name.schema, &table.name.table, &index.name].map(String::clone);
+            Ok(units()?.create_named(Arc::new(name), u64::MAX, PREFIX_BITS))
+        };
+        Ok(DeltaKeys { objects: table.unique_indexes().map(object).collect::<Result<_>>()? })
     }
 
     /// The units that have them; `None` where there are no unique indexes.

@@ -19,12 +19,15 @@ pub(crate) mod index;
 pub(crate) mod lengths;
 pub(crate) mod placement;
 pub(crate) mod report;
+pub(crate) mod units;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
+use ::units::store::{Statement, Store};
+use ::units::versions::Pin;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
 use datafusion_expr::Expr;
@@ -32,14 +35,13 @@ use files::ReadOptions;
 use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
-use units::store::{Store, UnitPlace};
-use units::versions::Pin;
 
 use crate::catalog::delta::TableDelta;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
+use crate::catalog::units::Units;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
@@ -432,14 +434,12 @@ pub(crate) struct Catalog {
     next_table: Arc<AtomicUsize>,
     nodes: Arc<MachineNodes>,
     budget: Arc<Budget>,
-    /// Where the units are, and they themselves as soon as a statement needs them.
-    places: Arc<Vec<UnitPlace>>,
-    units: Arc<OnceLock<Arc<Store>>>,
+    units: Arc<Units>,
 }
 
 impl Catalog {
-    /// An empty catalog whose tables lie on `nodes` and are charged to `budget`, and whose units are at `places`.
-    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>, places: Vec<UnitPlace>) -> Catalog {
+    /// An empty catalog whose tables lie on `nodes` and are charged to `budget`.
+    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>, units: Arc<Units>) -> Catalog {
         let state = CatalogState { schemas: Arc::new([DEFAULT_SCHEMA.to_string()].into()), ..CatalogState::default() };
         Catalog {
             state: RwLock::new(Arc::new(state)),
@@ -449,17 +449,14 @@ impl Catalog {
             next_table: Arc::new(AtomicUsize::new(0)),
             nodes: Arc::new(nodes),
             budget,
-            places: Arc::new(places),
-            units: Arc::default(),
+            units,
         }
     }
 
     /// An empty catalog whose tables can move into this one with [`CatalogState::absorb`].
     pub(crate) fn scratch(&self) -> Catalog {
-        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget), Vec::new());
+        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget), Arc::clone(&self.units));
         Catalog {
-            places: Arc::clone(&self.places),
-            units: Arc::clone(&self.units),
             next_id: Arc::clone(&self.next_id),
             next_column: Arc::clone(&self.next_column),
             next_table: Arc::clone(&self.next_table),
@@ -476,7 +473,7 @@ impl Catalog {
     /// What exists now, and a reader of units that sees the keys of just that.
     pub(crate) fn pinned(&self) -> (Arc<CatalogState>, Option<Pin>) {
         let state = self.state.read();
-        (Arc::clone(&state), self.units.get().map(|units| units.pin()))
+        (Arc::clone(&state), self.units.known().map(|units| units.pin()))
     }
 
     /// The units, which begin with the first call.
@@ -484,16 +481,17 @@ impl Catalog {
     /// # Errors
     /// No memory for their buffers.
     pub(crate) fn units(&self) -> Result<Arc<Store>> {
-        if let Some(units) = self.units.get() {
-            return Ok(Arc::clone(units));
-        }
-        let units = Store::new(self.places.to_vec())?;
-        Ok(Arc::clone(self.units.get_or_init(|| units)))
+        self.units.store()
     }
 
     /// The units, if any statement has needed them.
     pub(crate) fn known_units(&self) -> Option<&Arc<Store>> {
-        self.units.get()
+        self.units.known()
+    }
+
+    /// How units are set up.
+    pub(crate) fn units_setup(&self) -> &Units {
+        &self.units
     }
 
     /// Changes what exists, all or nothing: when `change` fails nothing has happened.
@@ -505,7 +503,7 @@ impl Catalog {
     /// [`pinned`](Self::pinned) sees both or neither.
     pub(crate) fn commit_keys<T>(
         &self,
-        keys: Option<units::store::Statement>,
+        keys: Option<Statement>,
         change: impl FnOnce(&mut CatalogState) -> Result<T>,
     ) -> Result<T> {
         let _one = self.commit.lock();

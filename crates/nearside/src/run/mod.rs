@@ -14,3 +14,4 @@ pub(crate) mod recording;
 pub(crate) mod scheduling;
 pub(crate) mod statement;
 pub(crate) mod stream;
+pub(crate) mod system;

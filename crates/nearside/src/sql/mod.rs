@@ -1,8 +1,8 @@
 //! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
 //!
-//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`,
-//! `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is SQL as
-//! DataFusion (sqlparser's generic dialect) reads it.
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `ALTER SYSTEM`, `COPY t FROM 'file'`, `EXPORT DATABASE
+//! 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is
+//! SQL as DataFusion (sqlparser's generic dialect) reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ use mend::mend;
 pub(crate) use names::{fresh_name, is_made, object_name, quoted};
 use nested_sets::flattened;
 use own::own_statement;
-pub(crate) use own::{AlterPlacement, Change};
+pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 use text::check_tokens;
 pub(crate) use text::{Written, statements};
@@ -80,6 +80,8 @@ pub(crate) enum AnyStatement {
     CopyFrom(CopyFrom),
     /// `ALTER TABLE t SET PLACEMENT ..` and `.. NUMA NODE ..`.
     AlterPlacement(AlterPlacement),
+    /// `ALTER SYSTEM SET ..` and `.. RESET ..`.
+    AlterSystem(AlterSystem),
     /// `EXPORT DATABASE 'folder'`.
     Export(String),
     /// `IMPORT DATABASE 'folder'`.
@@ -147,6 +149,9 @@ impl AnyStatement {
             AnyStatement::Sql(statement) => plan_statement(*statement, context),
             AnyStatement::AlterPlacement(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
+            }
+            AnyStatement::AlterSystem(_) => {
+                Err(Error::Unsupported("ALTER SYSTEM cannot be prepared or stand inside another statement".into()))
             }
             _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
         }

@@ -38,6 +38,17 @@ pub(crate) enum Change {
     Part { part: usize, node: u32 },
 }
 
+/// `ALTER SYSTEM`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AlterSystem {
+    /// `SET name = value`.
+    Set { name: String, value: String },
+    /// `RESET name`, `SET name = DEFAULT`.
+    Reset(String),
+    /// `RESET ALL`.
+    ResetAll,
+}
+
 /// One of our statements, if the text is one.
 ///
 /// # Errors
@@ -52,7 +63,7 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
     let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
     let parsed = match parser.peek_token().token {
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
-        Token::Word(w) if w.keyword == Keyword::ALTER => alter_placement(&mut parser),
+        Token::Word(w) if w.keyword == Keyword::ALTER => alter(&mut parser),
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("export") => {
             database(&mut parser).map(|path| Some(AnyStatement::Export(path)))
         }
@@ -79,6 +90,51 @@ fn database(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     parser.parse_literal_string()
 }
 
+/// The statements of ours that begin with ALTER; `None` for every other one.
+fn alter(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
+    let is_system = |token: &Token| matches!(token, Token::Word(w) if w.value.eq_ignore_ascii_case("system"));
+    if !is_system(&parser.peek_nth_token(1).token) {
+        return alter_placement(parser);
+    }
+    parser.next_token();
+    parser.next_token();
+    alter_system(parser).map(|alter| Some(AnyStatement::AlterSystem(alter)))
+}
+
+/// `SET name (= | TO) (value | DEFAULT)`, `RESET (name | ALL)`, behind `ALTER SYSTEM`.
+fn alter_system(parser: &mut Parser<'_>) -> Result<AlterSystem, ParserError> {
+    if word(parser, "reset") {
+        return match is_word(parser, "all") {
+            true => {
+                parser.next_token();
+                Ok(AlterSystem::ResetAll)
+            }
+            false => Ok(AlterSystem::Reset(setting_name(parser)?)),
+        };
+    }
+    if !word(parser, "set") {
+        return parser.expected("SET or RESET behind ALTER SYSTEM", parser.peek_token());
+    }
+    let name = setting_name(parser)?;
+    if !parser.consume_token(&Token::Eq) && !parser.parse_keyword(Keyword::TO) {
+        return parser.expected("= or TO behind the name of a setting", parser.peek_token());
+    }
+    if parser.peek_token().token == Token::EOF {
+        return parser.expected("the value of a setting", parser.peek_token());
+    }
+    if word(parser, "default") {
+        return Ok(AlterSystem::Reset(name));
+    }
+    Ok(AlterSystem::Set { name, value: text_or_words(parser) })
+}
+
+/// A setting's name in lower case, `nearside.balancer`.
+fn setting_name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let name = parser.parse_object_name(false)?;
+    let parts = name.0.iter().map(|part| part.as_ident().map_or_else(|| part.to_string(), |name| name.value.clone()));
+    Ok(parts.collect::<Vec<_>>().join(".").to_lowercase())
+}
+
 /// `ALTER TABLE [IF EXISTS] t [ALTER [COLUMN] c] (SET PLACEMENT .. | [ROWS a TO b] NUMA NODE ..)` and
 /// `ALTER TABLE t PARTITION p NUMA NODE ..`; `None` for every other ALTER.
 fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
@@ -95,7 +151,7 @@ fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, Pars
         column = Some(normalised(name));
     }
     let change = if word(parser, "set") && word(parser, "placement") {
-        let text = placement_text(parser)?;
+        let text = text_or_words(parser);
         match column {
             Some(column) => Change::Column { column, text },
             None => Change::Table(text),
@@ -131,18 +187,18 @@ fn word(parser: &mut Parser<'_>, word: &str) -> bool {
     found
 }
 
-/// A placement as a string, or as words up to the end.
-fn placement_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+/// A placement or a value as a string, or as words up to the end.
+fn text_or_words(parser: &mut Parser<'_>) -> String {
     if let Token::SingleQuotedString(text) = parser.peek_token().token {
         parser.next_token();
-        return Ok(text);
+        return text;
     }
     let mut text = String::new();
     while parser.peek_token().token != Token::EOF {
         text.push_str(&parser.next_token().token.to_string());
         text.push(' ');
     }
-    Ok(text.trim_end().to_string())
+    text.trim_end().to_string()
 }
 
 /// `NUMA NODE ('0', '2' TO '3') [IMMEDIATE]`, `NUMA NODE 1`; no nodes for `NUMA NODE NULL`.

@@ -96,7 +96,7 @@ fn is_large(delta: &Delta, table: &TableEntry) -> bool {
 
 /// The first state of a delta: no rows.
 fn first(table: &TableEntry, running: &RunningStatement) -> Result<(Delta, Arc<DeltaKeys>)> {
-    let keys = Arc::new(DeltaKeys::new(table.unique_indexes().count(), || running.home.units())?);
+    let keys = Arc::new(DeltaKeys::new(table, || running.home.units())?);
     Ok((Delta::new(Arc::clone(&table.base.schema), table.meta.budget()), keys))
 }
 

@@ -17,6 +17,11 @@ pub(super) fn id(name: &str) -> Field {
     Field::new(name, DataType::UInt32, true)
 }
 
+/// 64 bits, as BIGINT UNSIGNED.
+pub(super) fn word(name: &str) -> Field {
+    Field::new(name, DataType::UInt64, true)
+}
+
 /// Yes or no.
 pub(super) fn flag(name: &str) -> Field {
     Field::new(name, DataType::Boolean, true)

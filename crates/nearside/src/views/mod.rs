@@ -1,11 +1,13 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
 //! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`,
-//! `nearside.task_shapes`, `nearside.units`, `nearside.deltas`.
+//! `nearside.task_shapes`, `nearside.units`, `nearside.deltas`, `nearside.partitions`, `nearside.routing`,
+//! `nearside.balancing`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
 //! then.
 
+mod balancing;
 mod deltas;
 mod field;
 mod functions;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::config::ConfigEntry;
 use datafusion_expr::TableSource;
 use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
@@ -35,6 +38,7 @@ use crate::plan::system::{Descriptions, SystemTables};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::stream::ResultStream;
+use crate::run::system;
 use crate::tables::sources::GivenSource;
 
 const NODES: &str = "nodes";
@@ -55,6 +59,9 @@ const TRAFFIC: &str = "traffic";
 const TASK_SHAPES: &str = "task_shapes";
 const UNITS: &str = "units";
 const DELTAS: &str = "deltas";
+const PARTITIONS: &str = "partitions";
+const ROUTING: &str = "routing";
+const BALANCING: &str = "balancing";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -74,7 +81,7 @@ impl SystemTables for Views {
     }
 
     fn settings(&self, planner: &Planner) -> Result<Arc<dyn TableSource>> {
-        Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(planner))?))
+        Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(&self.0, planner))?))
     }
 
     fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
@@ -103,6 +110,9 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         TASK_SHAPES,
         UNITS,
         DELTAS,
+        PARTITIONS,
+        ROUTING,
+        BALANCING,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -174,6 +184,7 @@ fn schema(view: &str) -> SchemaRef {
         TRAFFIC => traffic::fields(),
         TASK_SHAPES => task_shapes::fields(),
         UNITS | DELTAS => deltas::fields(view),
+        PARTITIONS | ROUTING | BALANCING => balancing::fields(view),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -199,12 +210,15 @@ fn system_table(
         GROUPS => scheduling::groups(inner),
         STATEMENTS => scheduling::statements(inner),
         TASKS => scheduling::tasks(inner),
-        SETTINGS => settings(planner),
+        SETTINGS => settings(inner, planner),
         WORKLOAD => workload::workload(inner),
         TRAFFIC => traffic::traffic(inner),
         TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
         UNITS => deltas::units(inner),
         DELTAS => deltas::deltas(catalog),
+        PARTITIONS => balancing::partitions(catalog),
+        ROUTING => balancing::routing(catalog),
+        BALANCING => balancing::balancing(inner),
         other => {
             let views = schemas();
             return Err(Error::NotFound {
@@ -219,9 +233,9 @@ fn system_table(
 }
 
 /// `SHOW nearside.name`: the setting and its value.
-pub(crate) fn show(variable: &[ast::Ident], planner: &Planner) -> Result<ResultStream> {
+pub(crate) fn show(variable: &[ast::Ident], inner: &Inner, planner: &Planner) -> Result<ResultStream> {
     let name = variable.iter().map(|i| i.value.to_lowercase()).collect::<Vec<_>>().join(".");
-    let entries = config::entries(planner.config_options());
+    let entries = all_settings(inner, planner);
     let Some(entry) = entries.iter().find(|e| e.key == name) else {
         let found = nearest(&name, entries.iter().map(|e| e.key.as_str()));
         return Err(Error::NotFound { kind: "setting", name, nearest: found });
@@ -366,8 +380,15 @@ fn indexes(catalog: &CatalogState) -> Vec<ArrayRef> {
     ]
 }
 
-fn settings(planner: &Planner) -> Vec<ArrayRef> {
-    let entries = config::entries(planner.config_options());
+/// The session's settings and the database's.
+fn all_settings(inner: &Inner, planner: &Planner) -> Vec<ConfigEntry> {
+    let mut entries = system::entries(inner);
+    entries.extend(config::entries(planner.config_options()));
+    entries
+}
+
+fn settings(inner: &Inner, planner: &Planner) -> Vec<ArrayRef> {
+    let entries = all_settings(inner, planner);
     vec![
         text(entries.iter().map(|e| Some(&e.key))),
         text(entries.iter().map(|e| e.value.as_ref())),

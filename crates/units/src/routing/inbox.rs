@@ -63,6 +63,12 @@ impl<B: Buffers> Inbox<B> {
         (inbox, Taker { closed: None, taken: 1 })
     }
 
+    /// Where its words lie.
+    #[cfg(test)]
+    pub(crate) fn buffers(&self) -> &B {
+        &self.buffers
+    }
+
     /// The most words of one append.
     pub(crate) fn capacity(&self) -> usize {
         self.buffers.words(0).len()

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use numa::MemoryError;
+use numa::{MemoryError, NodeId};
 use parking_lot::MutexGuard;
 
 use super::{Keyed, Object, Store};
@@ -45,8 +45,12 @@ pub enum BalanceError {
 /// What a cycle did.
 #[derive(Clone, Debug)]
 pub struct Cycle {
-    /// Of which object.
+    /// When it began.
+    pub at: SystemTime,
+    /// Of which object; the number may be another one's by now.
     pub object: ObjectId,
+    /// What the object was called when it was made, part by part.
+    pub name: Arc<[String]>,
     /// How targets were computed.
     pub algorithm: Algorithm,
     /// The standard deviation of accesses over their mean beforehand; `None` where too few were seen to say.
@@ -84,8 +88,14 @@ pub struct PartitionCounts {
     pub object: ObjectId,
     /// The unit.
     pub unit: usize,
-    /// Its first key, if it owns any.
+    /// The unit's node.
+    pub node: Option<NodeId>,
+    /// Ranges of keys that it owns: one, but for a cycle that is on its way or has failed.
+    pub ranges: usize,
+    /// The first key of the first of them, if there is one.
     pub first_key: Option<u64>,
+    /// The last key of the last of them.
+    pub last_key: Option<u64>,
     /// Pairs in it, those of statements that have not committed included.
     pub pairs: u64,
     /// Bytes of its blocks.
@@ -94,6 +104,30 @@ pub struct PartitionCounts {
     pub accesses: u64,
     /// The mean time of a key in a batch, if any was timed.
     pub time_per_key: Option<Duration>,
+}
+
+/// Which unit has which keys of an object, as commands are sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// The table's number: 0 is the first, each range that moved made another.
+    pub version: u64,
+    /// Copies of the table that senders read.
+    pub replicas: usize,
+    /// Its ranges, in the order of keys; together they are all keys.
+    pub ranges: Vec<RoutedRange>,
+}
+
+/// A range of keys and who owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutedRange {
+    /// Its first key.
+    pub first: u64,
+    /// Its last key.
+    pub last: u64,
+    /// The unit.
+    pub unit: usize,
+    /// The unit's node.
+    pub node: Option<NodeId>,
 }
 
 /// What cycles of an object share.
@@ -143,17 +177,43 @@ impl Keyed {
     pub fn partitions(&self) -> Vec<PartitionCounts> {
         self.store.partitions_of(&self.object)
     }
+
+    /// Its number, which no other object has while it is there.
+    pub fn id(&self) -> ObjectId {
+        self.object.id
+    }
+
+    /// Its routing table, as it is read by who sends commands.
+    pub fn routing(&self) -> Routing {
+        let mut parts = Vec::new();
+        let ((), version) = self.object.routing.read(|view| view.parts(0, u64::MAX, &mut parts));
+        let range = |(first, last, unit): (u64, u64, usize)| RoutedRange {
+            first,
+            last,
+            unit,
+            node: self.store.units[unit].node,
+        };
+        Routing { version, replicas: 1, ranges: parts.into_iter().map(range).collect() }
+    }
 }
 
 impl Store {
-    /// Sets how [`balance`](Self::balance) balances.
+    /// Sets how cycles balance that [`balance`](Self::balance) runs, and those that begin by themselves
+    /// ([`balance_on`](Self::balance_on)). What was accessed while nothing was balanced does not count.
     pub fn set_balancer(&self, algorithm: Algorithm) {
-        *self.balancer.lock() = algorithm;
+        let before = self.balancer.replace(algorithm);
+        if before == Algorithm::Off && algorithm != Algorithm::Off {
+            for object in self.living() {
+                let _one = object.balancing.lock();
+                object.bell.forget();
+                object.monitors.iter().for_each(|monitor| monitor.forget());
+            }
+        }
     }
 
-    /// How [`balance`](Self::balance) balances; [`Algorithm::Off`] unless set.
+    /// How they balance; [`Algorithm::Off`] unless set.
     pub fn balancer(&self) -> Algorithm {
-        *self.balancer.lock()
+        self.balancer.get()
     }
 
     /// A cycle of each object, as was set; to be called from time to time. Gives those that moved something or failed.
@@ -187,13 +247,16 @@ impl Store {
         }
         let table = &balancing.table;
         let counts = |unit: usize| {
-            let owned = table.owners().iter().position(|owner| *owner == unit);
+            let mut own = (0..table.ranges()).filter(|range| table.owners()[*range] == unit);
             let state = self.units[unit].token();
             let partition = partition_of(&state, object)?;
             Some(PartitionCounts {
                 object: object.id,
                 unit,
-                first_key: owned.map(|range| table.firsts()[range]),
+                node: self.units[unit].node,
+                ranges: own.clone().count(),
+                first_key: own.clone().next().map(|range| table.firsts()[range]),
+                last_key: own.next_back().map(|range| table.last(range)),
                 pairs: partition.owner.tree().len(),
                 bytes: partition.owner.used_bytes(),
                 accesses: object.monitors[unit].accesses(),
@@ -203,8 +266,9 @@ impl Store {
         (0..object.trees.len()).filter_map(counts).collect()
     }
 
-    fn cycle(&self, object: &Object, algorithm: Algorithm) -> (Cycle, Option<BalanceError>) {
+    pub(super) fn cycle(&self, object: &Object, algorithm: Algorithm) -> (Cycle, Option<BalanceError>) {
         let begin = Instant::now();
+        let at = SystemTime::now();
         let mut balancing = object.balancing.lock();
         let mut moved = Vec::new();
         let is_wanted = algorithm != Algorithm::Off && !balancing.is_dropped;
@@ -214,7 +278,8 @@ impl Store {
         let after = decided.and_then(|decided| decided.1);
         let error = after.and_then(|after| self.move_all(object, &mut balancing.table, &after, &mut moved).err());
         let failure = error.as_ref().map(ToString::to_string);
-        let cycle = Cycle { object: object.id, algorithm, deviation, moved, took: begin.elapsed(), failure };
+        let name = Arc::clone(&object.name);
+        let cycle = Cycle { at, object: object.id, name, algorithm, deviation, moved, took: begin.elapsed(), failure };
         if !cycle.moved.is_empty() || cycle.failure.is_some() {
             let mut cycles = self.cycles.lock();
             if cycles.0.len() == CYCLES_KEPT {

@@ -1,0 +1,97 @@
+//! Settings of the whole database, which `ALTER SYSTEM` changes for everybody at once.
+//!
+//! They last as long as the database, which is in memory: a program that starts one sets them anew.
+
+use datafusion_common::config::ConfigEntry;
+use units::balancer::Algorithm;
+
+use crate::catalog::units::DEFAULT_BALANCER;
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::run::config;
+use crate::run::inner::Inner;
+use crate::run::outcome::Done;
+use crate::sql::AlterSystem;
+
+/// A setting of the database.
+struct SystemSetting {
+    name: &'static str,
+    description: &'static str,
+    value: fn(&Inner) -> String,
+    /// Takes a text, or the default.
+    set: fn(&Inner, Option<&str>) -> Result<(), String>,
+}
+
+const SETTINGS: [SystemSetting; 1] = [SystemSetting {
+    name: "nearside.balancer",
+    description: "How ranges of keys move between units that are accessed unlike each other: off, one_shot or ma(k), \
+                  where k is how many neighbours on either side a unit shares with; for all sessions, by ALTER SYSTEM",
+    value: |inner| inner.catalog.units_setup().balancer().to_string(),
+    set: |inner, text| {
+        let algorithm: Algorithm = text.map_or(Ok(DEFAULT_BALANCER), str::parse)?;
+        inner.catalog.units_setup().set_balancer(algorithm);
+        Ok(())
+    },
+}];
+
+fn find(name: &str) -> Option<&'static SystemSetting> {
+    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+}
+
+/// The names that there are.
+pub(crate) fn names() -> Vec<&'static str> {
+    SETTINGS.iter().map(|setting| setting.name).collect()
+}
+
+/// Name, value and meaning of each.
+pub(crate) fn entries(inner: &Inner) -> Vec<ConfigEntry> {
+    let entry = |setting: &SystemSetting| ConfigEntry {
+        key: setting.name.into(),
+        value: Some((setting.value)(inner)),
+        description: setting.description,
+    };
+    SETTINGS.iter().map(entry).collect()
+}
+
+/// Refuses to `SET` or `RESET` for one session what is the database's.
+///
+/// # Errors
+/// It is, and what to write in its place.
+pub(crate) fn is_for_session(verb: &str, name: &str) -> Result<()> {
+    match find(name) {
+        Some(setting) => Err(Error::Setting(format!(
+            "setting '{}' is the database's and holds for all sessions; write ALTER SYSTEM {verb} {}{}",
+            setting.name,
+            setting.name,
+            if verb == "SET" { " = .." } else { "" }
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Runs `ALTER SYSTEM`.
+///
+/// # Errors
+/// No such setting, one of a session, a value that is none of those that there are. Then nothing has changed.
+pub(crate) fn alter(alter: &AlterSystem, inner: &Inner) -> Result<Done> {
+    let set = |name: &str, value: Option<&str>| {
+        let setting = find(name).ok_or_else(|| not_system(name, inner))?;
+        (setting.set)(inner, value).map_err(|error| Error::Setting(format!("setting '{}': {error}", setting.name)))
+    };
+    match alter {
+        AlterSystem::Set { name, value } => set(name, Some(value))?,
+        AlterSystem::Reset(name) => set(name, None)?,
+        AlterSystem::ResetAll => SETTINGS.iter().try_for_each(|setting| set(setting.name, None))?,
+    }
+    Ok(Done::new("ALTER SYSTEM"))
+}
+
+/// What is wrong with a name that is no setting of the database.
+fn not_system(name: &str, inner: &Inner) -> Error {
+    let planner = inner.default_planner();
+    if config::entries(planner.config_options()).iter().any(|entry| entry.key == name) {
+        return Error::Setting(format!("setting '{name}' is a session's; write SET {name} = .."));
+    }
+    let near = nearest(name, names().into_iter());
+    Error::NotFound { kind: "setting of the database", name: name.into(), nearest: near }
+}
