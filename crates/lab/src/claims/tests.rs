@@ -155,10 +155,13 @@ fn inputs_and_the_table_are_reported_without_a_run() {
     assert!(error.to_string().contains("V99"));
 }
 
-/// An engine that is not built.
-struct Unbuilt;
+/// Throughput, its lowest, and the time until it is back, by the balancer of a point.
+type Figures = fn(&str) -> [f64; 3];
 
-impl Engine for Unbuilt {
+/// An engine that is told its figures, or is not built.
+struct Told(Option<Figures>);
+
+impl Engine for Told {
     fn kind(&self) -> ResultKind {
         ResultKind::Simulated
     }
@@ -167,22 +170,54 @@ impl Engine for Unbuilt {
         SimEngine::default().machine(point)
     }
 
-    fn run(&self, _: &Point, _: Conditions<'_>) -> Result<Outcome, RunError> {
-        Err(RunError::NotYet("a wheel is missing".to_string()))
+    fn run(&self, point: &Point, _: Conditions<'_>) -> Result<Outcome, RunError> {
+        let told = self.0.ok_or_else(|| RunError::NotYet("a wheel is missing".to_string()))?;
+        let [throughput, lowest, recovery] = told(point.named["balancer"].as_str().expect("a name"));
+        let outcome = Outcome::default().with(Metric::Throughput, throughput);
+        Ok(outcome.with(Metric::Lowest, lowest).with(Metric::Recovery, recovery))
     }
+}
+
+/// Figure 13 of ERIS, judged.
+fn balancing(told: Option<Figures>) -> ClaimResult {
+    let only = ["E11".to_string()];
+    let engines = Engines { simulated: &Told(told), modelled: &ModelEngine };
+    let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
+    let wanted = ClaimSelection { full: false, only: &only, changes: None };
+    evaluate(engines, &wanted, context).expect("judged").claims.remove(0)
 }
 
 #[test]
 fn what_cannot_be_run_is_not_yet_and_says_what_is_missing() {
-    let only = ["E11".to_string()];
-    let engines = Engines { simulated: &Unbuilt, modelled: &ModelEngine };
-    let options = Options { seed: 1, threads: 1, revision: "test".into() };
-    let stop = AtomicBool::new(false);
-    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
-    let found =
-        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
-    assert_eq!(found.claims[0].verdict, Verdict::NotYet);
-    assert!(found.claims[0].reason.contains("a wheel is missing"), "{}", found.claims[0].reason);
+    let found = balancing(None);
+    assert_eq!(found.verdict, Verdict::NotYet);
+    assert!(found.reason.contains("a wheel is missing"), "{}", found.reason);
+}
+
+#[test]
+fn balancers_are_judged_by_their_drops_their_recovery_and_what_they_do_in_all() {
+    let published: Figures = |balancer| match balancer {
+        "one_shot" => [90.0, 10.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 15.0],
+    };
+    assert_eq!(balancing(Some(published)).verdict, Verdict::Holds);
+    let gentle: Figures = |balancer| match balancer {
+        "one_shot" => [90.0, 35.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 15.0],
+    };
+    let found = balancing(Some(gentle));
+    assert!(found.verdict == Verdict::Misses && found.missed.contains("ma8.lowest > one_shot.lowest"), "{found:?}");
+    let quick: Figures = |balancer| match balancer {
+        "one_shot" => [99.0, 10.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 2.0],
+    };
+    let missed = balancing(Some(quick)).missed;
+    assert!(missed.contains("ma1.recovery > ma8.recovery") && missed.contains("ma8.throughput >= one_shot.throughput"));
 }
 
 #[test]
