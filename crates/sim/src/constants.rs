@@ -133,8 +133,8 @@ constants! {
     /// function that the unit calls with what it finds, so there is a header per buffer and no result on its way back.
     command_bytes = 8.0;
     /// Handing a range of dense keys to another unit of the same node, in ns per pair. 0.31: `nearside bench keyed
-    /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs in a build that is optimised a
-    /// little (the profile of tests), so at most that.
+    /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs in a build that is
+    /// optimised a little (the profile of tests), so at most that.
     link_ns_per_pair = 0.31;
     /// The same to a unit of another node, whose memory is another arena, in ns per pair. 18.2: as above.
     copy_ns_per_pair = 18.2;

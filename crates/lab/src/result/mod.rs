@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use metric::{METRICS, Metric};
-pub use recovery::{BACK, with_recovery};
+pub use recovery::with_recovery;
 pub(crate) use seeds::spread;
 pub use seeds::{OverSeeds, over_seeds};
 pub(crate) use store::Results;

@@ -7,10 +7,10 @@
 use super::{Metric, Outcome};
 
 /// Throughput has come back when it stays above this share of the highest until the next change.
-pub const BACK: f64 = 0.9;
+const BACK: f64 = 0.9;
 
 /// Adds what is told of changes at these seconds: the lowest throughput after a change, how long it took until it
-/// stayed above [`BACK`] of the highest, and the highest as a share of what it was before the first change; means over
+/// stayed above 90% of the highest, and the highest as a share of what it was before the first change; means over
 /// the changes. Nothing where nothing was done before the first change or after it.
 #[must_use]
 pub fn with_recovery(outcome: Outcome, changes: &[f64]) -> Outcome {

@@ -9,9 +9,9 @@
 //! buffer per unit. A full buffer is copied to where the
 //! other unit reads it and announced there.
 //!
-//! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to memory.
-//! Where all cpus share the index, a record that a cache holds was mostly written by another node since, and comes from
-//! there.
+//! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to
+//! memory. Where all cpus share the index, a record that a cache holds was mostly written by another node since,
+//! and comes from there.
 //!
 //! # Limits
 //! Upserts set values of keys that are there: no node grows. An atomic instruction costs no more than a plain one. Keys

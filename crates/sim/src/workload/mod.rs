@@ -2,8 +2,8 @@
 //!
 //! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after
 //! which. A [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last
-//! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`]; [`shifting`]
-//! has units that balance themselves meanwhile.
+//! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`];
+//! [`shifting`] has units that balance themselves meanwhile.
 //!
 //! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
 //!

@@ -1,5 +1,5 @@
-//! Scans, lookups and upserts of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups, after the
-//! other.
+//! Scans, lookups, upserts of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups,
+//! after the other.
 //!
 //! # Limits
 //! Commands of a scan are one per unit and pass. Ranges stay where they are: `shifting.rs` has units that balance.
