@@ -121,6 +121,9 @@ fn points_of(figure: &Figure, record: &Record, places: &mut Vec<String>) -> Vec<
         let nodes = record.outcome.per_node.iter().enumerate();
         return nodes.map(|(node, rate)| (node as f64, *rate, node.to_string())).collect();
     }
+    if figure.draw == Draw::Time {
+        return record.outcome.over_time.iter().map(|(end, rate)| (*end, *rate, end.to_string())).collect();
+    }
     let (Some(y), Some(x)) = (record.get(figure.y), record.settings.get(&figure.x)) else { return Vec::new() };
     let label = shown(x);
     let x = x.as_f64().unwrap_or_else(|| match places.iter().position(|place| *place == label) {
@@ -135,5 +138,9 @@ fn points_of(figure: &Figure, record: &Record, places: &mut Vec<String>) -> Vec<
 
 /// The unit of what a figure draws.
 pub(crate) fn unit_of(figure: &Figure) -> &'static str {
-    if figure.draw == Draw::Nodes { Metric::MemoryTraffic.unit() } else { figure.y.unit() }
+    match figure.draw {
+        Draw::Nodes => Metric::MemoryTraffic.unit(),
+        Draw::Time => Metric::Throughput.unit(),
+        Draw::Lines | Draw::Bars => figure.y.unit(),
+    }
 }

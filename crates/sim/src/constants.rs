@@ -111,6 +111,10 @@ constants! {
     /// level of a tree of the fan-out below is within it; the point look-ups of `nearside bench point` take 8.6 us per
     /// statement, of which the statement is the larger part.
     lookup_ns = 20.0;
+    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 159: what an upsert took more
+    /// than a look-up, besides the work of a look-up: `nearside bench keyed --keys 500000 --dense --threads 1`, 5.4 and
+    /// 21.7 million per second (revision 66b6fec, on a busy machine, so at most that).
+    upsert_ns = 159.0;
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
@@ -128,6 +132,12 @@ constants! {
     /// A look-up within a command of a unit, in bytes. 8: its key. A command carries a batch of keys and names the
     /// function that the unit calls with what it finds, so there is a header per buffer and no result on its way back.
     command_bytes = 8.0;
+    /// Handing a range of dense keys to another unit of the same node, in ns per pair. 0.31: `nearside bench keyed
+    /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs in a build that is
+    /// optimised a little (the profile of tests), so at most that.
+    link_ns_per_pair = 0.31;
+    /// The same to a unit of another node, whose memory is another arena, in ns per pair. 18.2: as above.
+    copy_ns_per_pair = 18.2;
     /// Waking a parked worker, in ns. 23,750: half of the round trip of 47.5 us that `nearside bench sched` measures.
     wake_ns = 23_750.0;
     /// Binding and starting a prepared statement, in ns. 4,400: `nearside bench plan`.

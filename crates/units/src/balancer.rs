@@ -3,6 +3,9 @@
 //! What was accessed is told as a sample of keys per unit. Where units differ too much, a target is computed for each,
 //! by one of the paper's algorithms, and ranges are cut where the sample has that many accesses.
 //!
+//! `store::balancing` decides by it, and so does the simulator (`sim::workload::shifting`), which is why what a cycle
+//! goes by stands here too: how accesses are sampled, from when on they tell enough, and in what pieces copies go.
+//!
 //! Invariants: no clock, thread, system call or random source; every unit has one range, in the order of units, and
 //! ranges leave no gap; the targets of an algorithm sum up to the accesses there were; a moving average over all units
 //! is One-Shot.
@@ -17,6 +20,16 @@ use std::str::FromStr;
 
 use crate::routing::table::RangeTable;
 
+/// Keys of which one is drawn, in the mean.
+pub const KEYS_PER_SAMPLE: u64 = 64;
+/// Keys that a partition remembers.
+pub const SAMPLES: usize = 1024;
+/// The standard deviation of accesses, in parts of their mean, from which on ranges move.
+pub const THRESHOLD: f64 = 0.2;
+/// Samples per unit, in the mean, without which a cycle waits for more: their own deviation would look like load.
+pub const SAMPLES_PER_UNIT: u64 = 64;
+/// Pairs that are copied while two units stand still.
+pub const PIECE_PAIRS: usize = 1 << 15;
 /// The part of the deviation that targets would take away which ranges have to take away themselves.
 const GAIN_MIN: f64 = 0.1;
 
@@ -86,6 +99,15 @@ pub fn deviation(loads: &[f64]) -> f64 {
     let mean = loads.iter().sum::<f64>() / count;
     let variance = loads.iter().map(|load| (load - mean).powi(2)).sum::<f64>() / count;
     if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
+}
+
+/// What a cycle makes of what was accessed: the deviation of loads, and a range for each unit where they differ too
+/// much to be left and new ranges are worth their transfers.
+pub fn decision(seen: &[Accesses], algorithm: Algorithm) -> (f64, Option<RangeTable>) {
+    let deviation = deviation(&seen.iter().map(|of| of.count).collect::<Vec<_>>());
+    let is_wanted = algorithm != Algorithm::Off && deviation > THRESHOLD;
+    let after = is_wanted.then(|| rebalanced(seen, algorithm)).flatten();
+    (deviation, after.filter(|after| is_worth(seen, after, algorithm)))
 }
 
 /// The load that each unit should have.

@@ -17,6 +17,7 @@ use crate::request::WriteKind;
 use crate::store::Keyed;
 
 pub mod shifting;
+pub mod transfers;
 
 /// Pairs that a range scan reads.
 pub const RANGE_PAIRS: usize = 100;

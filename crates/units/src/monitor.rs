@@ -14,13 +14,8 @@ use std::time::{Duration, Instant};
 
 use random::mixed;
 
-use crate::balancer::Accesses;
+use crate::balancer::{Accesses, KEYS_PER_SAMPLE, SAMPLES};
 use crate::bell::Bell;
-
-/// Keys of which one is drawn, in the mean.
-const KEYS_PER_SAMPLE: u64 = 64;
-/// Keys that a partition remembers.
-const SAMPLES: usize = 1024;
 
 /// See the module.
 #[derive(Debug)]

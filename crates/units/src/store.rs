@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use sched::Scheduler;
 
 use crate::arena::Arena;
+use crate::balancer::SAMPLES_PER_UNIT;
 use crate::bell::Bell;
 use crate::monitor::Monitor;
 use crate::request::{Failure, ObjectId, Request, WriteKind};
@@ -31,7 +32,7 @@ mod balancing;
 mod by_itself;
 
 pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts, RoutedRange, Routing};
-use balancing::{Balancing, Cycles, SAMPLES_PER_UNIT};
+use balancing::{Balancing, Cycles};
 pub use by_itself::Launch;
 use by_itself::{Chosen, Launcher};
 

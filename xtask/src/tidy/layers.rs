@@ -24,7 +24,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
         &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside-units", "nearside-files"],
     ),
     ("nearside-model", &[]),
-    ("nearside-sim", &["nearside-numa", "nearside-sched"]),
+    ("nearside-sim", &["nearside-numa", "nearside-sched", "nearside-units"]),
     ("nearside-lab", &["nearside-numa", "nearside-sched", "nearside-sim", "nearside-model"]),
     (
         "nearside-tools",

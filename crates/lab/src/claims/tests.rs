@@ -6,7 +6,9 @@ use super::expression::{Comparison, Expression};
 use super::judge::judge;
 use super::rules::parse;
 use super::*;
-use crate::engine::{ModelEngine, SimEngine};
+use crate::declaration::Point;
+use crate::engine::{Conditions, ModelEngine, SimEngine};
+use crate::result::Outcome;
 
 fn expression(text: &str) -> Result<Expression, String> {
     Expression::try_from(text.to_string())
@@ -134,8 +136,8 @@ fn rules_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
-    let only = ["S1", "S2", "N5", "E11"].map(String::from);
+fn inputs_and_the_table_are_reported_without_a_run() {
+    let only = ["S1", "S2", "N5"].map(String::from);
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
@@ -148,10 +150,74 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
     assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(ResultKind::Modelled)));
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
-    assert_eq!(by_id("E11").verdict, Verdict::NotYet);
     let unknown = ClaimSelection { full: false, only: &["V99".to_string()], changes: None };
     let error = evaluate(engines, &unknown, context).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
+}
+
+/// Throughput, its lowest, and the time until it is back, by the balancer of a point.
+type Figures = fn(&str) -> [f64; 3];
+
+/// An engine that is told its figures, or is not built.
+struct Told(Option<Figures>);
+
+impl Engine for Told {
+    fn kind(&self) -> ResultKind {
+        ResultKind::Simulated
+    }
+
+    fn machine(&self, point: &Point) -> Result<(String, numa::Topology), RunError> {
+        SimEngine::default().machine(point)
+    }
+
+    fn run(&self, point: &Point, _: Conditions<'_>) -> Result<Outcome, RunError> {
+        let told = self.0.ok_or_else(|| RunError::NotYet("a wheel is missing".to_string()))?;
+        let [throughput, lowest, recovery] = told(point.named["balancer"].as_str().expect("a name"));
+        let outcome = Outcome::default().with(Metric::Throughput, throughput);
+        Ok(outcome.with(Metric::Lowest, lowest).with(Metric::Recovery, recovery))
+    }
+}
+
+/// Figure 13 of ERIS, judged.
+fn balancing(told: Option<Figures>) -> ClaimResult {
+    let only = ["E11".to_string()];
+    let engines = Engines { simulated: &Told(told), modelled: &ModelEngine };
+    let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
+    let wanted = ClaimSelection { full: false, only: &only, changes: None };
+    evaluate(engines, &wanted, context).expect("judged").claims.remove(0)
+}
+
+#[test]
+fn what_cannot_be_run_is_not_yet_and_says_what_is_missing() {
+    let found = balancing(None);
+    assert_eq!(found.verdict, Verdict::NotYet);
+    assert!(found.reason.contains("a wheel is missing"), "{}", found.reason);
+}
+
+#[test]
+fn balancers_are_judged_by_their_drops_their_recovery_and_what_they_do_in_all() {
+    let published: Figures = |balancer| match balancer {
+        "one_shot" => [90.0, 10.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 15.0],
+    };
+    assert_eq!(balancing(Some(published)).verdict, Verdict::Holds);
+    let gentle: Figures = |balancer| match balancer {
+        "one_shot" => [90.0, 35.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 15.0],
+    };
+    let found = balancing(Some(gentle));
+    assert!(found.verdict == Verdict::Misses && found.missed.contains("ma8.lowest > one_shot.lowest"), "{found:?}");
+    let quick: Figures = |balancer| match balancer {
+        "one_shot" => [99.0, 10.0, 1.0],
+        "ma(8)" => [95.0, 30.0, 3.0],
+        _ => [70.0, 50.0, 2.0],
+    };
+    let missed = balancing(Some(quick)).missed;
+    assert!(missed.contains("ma1.recovery > ma8.recovery") && missed.contains("ma8.throughput >= one_shot.throughput"));
 }
 
 #[test]

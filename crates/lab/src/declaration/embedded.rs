@@ -34,6 +34,7 @@ static EMBEDDED: &[(&str, &str)] = &[
     experiment!("eris2014/fig11"),
     experiment!("eris2014/fig12-lookup"),
     experiment!("eris2014/fig12-scan"),
+    experiment!("eris2014/fig13"),
     experiment!("subnuma2020/fig11"),
     experiment!("subnuma2020/fig12"),
     experiment!("subnuma2020/fig13"),

@@ -166,6 +166,8 @@ pub enum Operation {
     Scan,
     /// Lookups of random keys.
     Lookup,
+    /// Values set of random keys that are there.
+    Upsert,
     /// Commands of lookups that are routed and not run.
     Route,
 }

@@ -16,6 +16,7 @@ mod families;
 mod grid;
 mod recorded;
 mod settings;
+mod shifting;
 
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,7 @@ pub use embedded::embedded;
 pub use families::*;
 pub use recorded::{RecordedColumn, RecordedRead, RecordedStatement, RecordedWorkload};
 pub use settings::{Cores, MachineUse, Settings, Workload};
+pub use shifting::{Balancer, Shifting, Transfers};
 
 /// A declaration is no longer than this.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -121,6 +123,8 @@ pub enum Draw {
     Bars,
     /// A bar per node, grouped by series.
     Nodes,
+    /// Lines over the time of the run: throughput, a line per point.
+    Time,
 }
 
 /// A figure of an experiment.
@@ -131,7 +135,7 @@ pub struct Figure {
     pub title: String,
     /// Lines or bars.
     pub draw: Draw,
-    /// The setting along x; for bars per node it is left out.
+    /// The setting along x; for bars per node and lines over time it is left out.
     #[serde(default)]
     pub x: String,
     /// Whether x grows by factors.
@@ -282,7 +286,7 @@ impl Experiment {
         }
         for figure in &self.figures {
             let mut keys: Vec<&String> = figure.series.iter().chain(figure.only.keys()).collect();
-            if figure.draw != Draw::Nodes {
+            if !matches!(figure.draw, Draw::Nodes | Draw::Time) {
                 keys.push(&figure.x);
             }
             if let Some(key) = keys.into_iter().find(|key| !points[0].named.contains_key(*key)) {

@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::families::*;
 use super::recorded::{self, RecordedWorkload};
+use super::shifting::{self, Shifting};
 
 /// All settings of one point.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,8 @@ pub enum Workload {
     Placing(Placing),
     /// Scans and lookups of a store whose memory lies in one of four ways.
     Store(Store),
+    /// Units that balance themselves while what is looked up changes.
+    Shifting(Shifting),
     /// Queries over one or two tables on the sub-domains of a package.
     SubDomains(SubDomains),
     /// Loops over striped or first-touch memory.
@@ -42,7 +45,8 @@ pub enum Workload {
 }
 
 /// Names of the families, as `kind` has them.
-const FAMILIES: [&str; 8] = ["columns", "aggregate", "placing", "store", "sub-domains", "loops", "model", "recorded"];
+const FAMILIES: [&str; 9] =
+    ["columns", "aggregate", "placing", "store", "shifting", "sub-domains", "loops", "model", "recorded"];
 
 /// Which cores of a node are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +104,7 @@ impl Settings {
             "aggregate" => Workload::Aggregate(read(rest)?),
             "placing" => Workload::Placing(read(rest)?),
             "store" => Workload::Store(read(rest)?),
+            "shifting" => Workload::Shifting(read(rest)?),
             "sub-domains" => Workload::SubDomains(read(rest)?),
             "loops" => Workload::Loops(read(rest)?),
             "model" => Workload::Modelled(read(rest)?),
@@ -119,6 +124,7 @@ impl Settings {
             Workload::Aggregate(a) => ("aggregate", Table::try_from(a)),
             Workload::Placing(p) => ("placing", Table::try_from(p)),
             Workload::Store(s) => ("store", Table::try_from(s)),
+            Workload::Shifting(s) => ("shifting", Table::try_from(s)),
             Workload::SubDomains(s) => ("sub-domains", Table::try_from(s)),
             Workload::Loops(l) => ("loops", Table::try_from(l)),
             Workload::Modelled(m) => ("model", Table::try_from(m)),
@@ -138,6 +144,7 @@ impl Settings {
             "aggregate" => names_of(&Aggregate::default()),
             "placing" => names_of(&Placing::default()),
             "store" => names_of(&Store::default()),
+            "shifting" => names_of(&Shifting::default()),
             "sub-domains" => names_of(&SubDomains::default()),
             "loops" => names_of(&Loops::default()),
             "model" => names_of(&ModelPoint::default()),
@@ -176,6 +183,7 @@ impl Settings {
                 positive("entry_bytes", u64::from(s.entry_bytes))?;
                 positive("batch", u64::from(s.batch))
             }
+            Workload::Shifting(s) => shifting::check(s),
             Workload::SubDomains(s) => {
                 positive("rows", s.rows)?;
                 positive("connections", u64::from(s.connections))?;

@@ -285,9 +285,13 @@ fn draw(body: &mut String, experiment: &Experiment, at: usize, figure: &Figure, 
         }
         series.push(of_paper);
     }
-    let x = if figure.draw == Draw::Nodes { "node".to_string() } else { figure.x.replace('_', " ") };
+    let x = match figure.draw {
+        Draw::Nodes => "node".to_string(),
+        Draw::Time => "seconds".to_string(),
+        Draw::Lines | Draw::Bars => figure.x.replace('_', " "),
+    };
     let y = format!("{}, {}", figure.y.title(), unit_of(figure));
-    let bars = figure.draw != Draw::Lines;
+    let bars = matches!(figure.draw, Draw::Bars | Draw::Nodes);
     let chart = Chart { title: &figure.title, x: &x, y: &y, kind, log_x: figure.log_x, bars, series: &series };
     if let Some(svg) = chart.draw() {
         body.push_str("<figure>\n");

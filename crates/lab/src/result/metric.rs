@@ -58,10 +58,18 @@ pub enum Metric {
     Bandwidth,
     /// Efficiency gained by running two jobs side by side.
     Gain,
+    /// The lowest throughput after a change of what is done, the mean over the changes.
+    Lowest,
+    /// How long after a change throughput was back at the highest before the next one, the mean over the changes.
+    Recovery,
+    /// That highest throughput, in what there was before the first change, the mean over the changes.
+    Regained,
+    /// Pairs of keys and values that got another owner.
+    MovedPairs,
 }
 
 /// All of them, in the order above.
-pub const METRICS: [Metric; 26] = [
+pub const METRICS: [Metric; 30] = [
     Metric::Throughput,
     Metric::LatencyMean,
     Metric::LatencyP05,
@@ -88,6 +96,10 @@ pub const METRICS: [Metric; 26] = [
     Metric::MemoryShare,
     Metric::Bandwidth,
     Metric::Gain,
+    Metric::Lowest,
+    Metric::Recovery,
+    Metric::Regained,
+    Metric::MovedPairs,
 ];
 
 impl Metric {
@@ -139,6 +151,10 @@ impl Metric {
             Metric::MemoryShare => ("memory-share", "share of memory waits", "share"),
             Metric::Bandwidth => ("bandwidth", "available bandwidth", "of one thread"),
             Metric::Gain => ("gain", "efficiency gained", "share"),
+            Metric::Lowest => ("lowest", "lowest throughput after a change", "1/min"),
+            Metric::Recovery => ("recovery", "time until the highest throughput is back", "s"),
+            Metric::Regained => ("regained", "highest throughput after a change, of that before", "share"),
+            Metric::MovedPairs => ("moved-pairs", "pairs moved", "1"),
         }
     }
 }

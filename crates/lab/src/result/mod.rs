@@ -5,6 +5,7 @@
 //! [`Series`](crate::series::Series) holds points of one kind, and refuses those of another.
 
 mod metric;
+mod recovery;
 mod seeds;
 mod store;
 
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use metric::{METRICS, Metric};
+pub use recovery::with_recovery;
 pub(crate) use seeds::spread;
 pub use seeds::{OverSeeds, over_seeds};
 pub(crate) use store::Results;
@@ -60,6 +62,10 @@ pub struct Outcome {
     /// Bytes per second that each node's memory gave, in GB/s, by position of the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub per_node: Vec<f64>,
+    /// Throughput over the time of the run, where that was looked at: each piece of time by its end, in seconds, and
+    /// what was done in it, per minute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over_time: Vec<(f64, f64)>,
     /// What a reader must know of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

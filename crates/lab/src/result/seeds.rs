@@ -49,6 +49,20 @@ pub(crate) fn spread(values: &[f64]) -> Option<(f64, Option<f64>)> {
     }
 }
 
+/// The mean of each piece of time. Where pieces have other ends, as measured ones have, the first seed's stay.
+fn over_time(group: &[&Record]) -> Vec<(f64, f64)> {
+    let first = &group[0].outcome.over_time;
+    let ends = |record: &Record| record.outcome.over_time.iter().map(|(end, _)| *end).collect::<Vec<_>>();
+    if group.iter().any(|record| ends(record) != ends(group[0])) {
+        return first.clone();
+    }
+    let mean = |place: usize| {
+        let sum: f64 = group.iter().map(|record| record.outcome.over_time[place].1).sum();
+        (first[place].0, sum / group.len() as f64)
+    };
+    (0..first.len()).map(mean).collect()
+}
+
 fn folded(group: &[&Record]) -> OverSeeds {
     let seeds = group.iter().map(|record| record.seed).collect();
     if let [one] = group {
@@ -71,6 +85,7 @@ fn folded(group: &[&Record]) -> OverSeeds {
         group.iter().filter_map(|record| record.outcome.per_node.get(node).copied()).collect()
     };
     let per_node = (0..first.per_node.len()).filter_map(|node| spread(&of_node(node))).map(|(mean, _)| mean).collect();
-    let outcome = Outcome { metrics, per_node, ..first.clone() };
+    let over_time = over_time(group);
+    let outcome = Outcome { metrics, per_node, over_time, ..first.clone() };
     OverSeeds { mean: Record { outcome, ..group[0].clone() }, deviation, seeds }
 }

@@ -157,6 +157,25 @@ fn seeds_are_folded_into_means_and_nothing_else_is() {
     assert_eq!(spread(&[]), None);
 }
 
+#[test]
+fn throughput_over_time_is_drawn_folded_and_kept() {
+    let of = |seed, over_time: &[(f64, f64)]| {
+        let mut record = Record { seed, ..record(ResultKind::Simulated, 1, "os", 1.0) };
+        record.outcome.over_time = over_time.to_vec();
+        record
+    };
+    let one = of(1, &[(0.5, 10.0), (1.0, 30.0)]);
+    let two = of(2, &[(0.5, 20.0), (1.0, 10.0)]);
+    let folded = |records: &[Record]| over_seeds(records)[0].mean.outcome.over_time.clone();
+    assert_eq!(folded(&[one.clone(), two]), [(0.5, 15.0), (1.0, 20.0)]);
+    assert_eq!(folded(&[one.clone(), of(2, &[(0.6, 20.0), (1.0, 10.0)])]), one.outcome.over_time, "other ends");
+    let figure = Figure { draw: Draw::Time, x: String::new(), ..figure() };
+    let series = series_of(&figure, std::slice::from_ref(&one));
+    assert_eq!((series[0].name(), series[0].points()), ("os", &[(0.5, 10.0), (1.0, 30.0)][..]));
+    let text = serde_json::to_string(&one).expect("written");
+    assert_eq!(serde_json::from_str::<Record>(&text).expect("read"), one);
+}
+
 proptest! {
     /// Mean and deviation against the sums of squares of all pairs.
     #[test]

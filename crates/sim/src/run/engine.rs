@@ -26,6 +26,8 @@ use random::Random;
 
 /// How often the watchdog looks (as `sched::Watchdog` has it).
 const WATCHDOG_NS: u64 = 10_000_000;
+/// The priority of urgent statements.
+const URGENT: u8 = Priority::USER_DEFAULT / 2;
 /// `n` graphs are kept worked out; beyond it, those that only the engine still holds are dropped.
 const GRAPHS_KEPT: usize = 1 << 16;
 
@@ -221,9 +223,16 @@ impl<'a> Engine<'a> {
             constants: &self.options.constants,
             random: &mut self.random,
         };
-        let Some(graph) = workload.next(client as usize, &mut at) else { return Ok(()) };
+        let Some(graph) = workload.next(client as usize, &mut at) else {
+            if let Some(again_ns) = workload.asks_again_ns(client as usize) {
+                // Time goes on in between, whatever the workload says.
+                self.plan_at(again_ns.max(self.now_ns + 1), Event::Issue(client));
+            }
+            return Ok(());
+        };
+        let user = if graph.urgent { URGENT } else { Priority::USER_DEFAULT };
         let plan = self.plan(graph)?;
-        let priority = Priority { user: Priority::USER_DEFAULT, statement_time: self.issued };
+        let priority = Priority { user, statement_time: self.issued };
         self.issued += 1;
         self.alive += 1;
         let live = Live {

@@ -1,4 +1,4 @@
-//! Look-ups of keys in an index: one that all cpus share, or the units' own.
+//! Look-ups and upserts of keys in an index: one that all cpus share, or the units' own.
 //!
 //! The index is a prefix tree of eight bits per level over dense keys, with a record of 16 bytes per key: 24 GB for a
 //! billion keys (the paper: about 25). A look-up follows a line per level and one of the record; the last-level cache
@@ -9,21 +9,28 @@
 //! buffer per unit. A full buffer is copied to where the
 //! other unit reads it and announced there.
 //!
+//! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to
+//! memory. Where all cpus share the index, a record that a cache holds was mostly written by another node since,
+//! and comes from there.
+//!
 //! # Limits
-//! Keys are uniform. What is cached is what would be cached in the long run; there is no warming up.
+//! Upserts set values of keys that are there: no node grows. An atomic instruction costs no more than a plain one. Keys
+//! are uniform. What is cached is what would be cached in the long run; there is no warming up.
 //!
 //! Source: Kissinger et al., ADMS 2014, sections 3.2, 4.1 and 4.2.
 
 use sched::policy::Layout;
 use sched::{Affinity, SlotId};
 
-use super::{Graph, Task, TaskStage};
+use super::{Graph, LINE_BYTES, Task, TaskStage};
 use crate::constants::Constants;
 use crate::machine::Machine;
 
 const FANOUT: f64 = 256.0;
 const POINTER_BYTES: f64 = 8.0;
 const RECORD_BYTES: f64 = 16.0;
+/// What an upsert sends beside its key.
+const VALUE_BYTES: f64 = 8.0;
 /// Ranges in a line of the table that tells whose key it is: keys of eight bytes.
 const RANGES_PER_LINE: f64 = 8.0;
 /// Lines that announcing a buffer touches at the other unit: its descriptor, and the counter of the bytes in it.
@@ -43,21 +50,47 @@ pub enum Index {
     },
 }
 
-/// Look-ups.
+/// What is done with a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Its value is read.
+    #[default]
+    Lookup,
+    /// Its value is set.
+    Upsert,
+}
+
+/// Look-ups, or upserts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lookups {
     /// Of the whole index.
     pub keys: f64,
     /// Who.
     pub index: Index,
+    /// What.
+    pub access: Access,
     /// Look-ups per task.
     pub per_task: f64,
+}
+
+/// Lines that a look-up misses in all caches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Missed {
+    /// Of all levels.
+    lines: f64,
+    /// Of the records.
+    records: f64,
 }
 
 impl Lookups {
     /// Look-ups in an index of `n` keys, in tasks of 10,000.
     pub fn new(keys: f64, index: Index) -> Lookups {
-        Lookups { keys, index, per_task: 10_000.0 }
+        Lookups { keys, index, access: Access::Lookup, per_task: 10_000.0 }
+    }
+
+    /// As [`Self::new`], of upserts.
+    pub fn upserts(keys: f64, index: Index) -> Lookups {
+        Lookups { access: Access::Upsert, ..Lookups::new(keys, index) }
     }
 
     /// Bytes of each level, the root first, the records last.
@@ -73,16 +106,48 @@ impl Lookups {
     /// Per level, the share of accesses that find it in the last-level cache of a node.
     pub fn hits(&self, machine: &Machine) -> Vec<f64> {
         let nodes = machine.node_count() as f64;
-        let cache = machine.nodes().iter().map(|node| node.llc_bytes as f64).sum::<f64>() / nodes;
         let part = if self.index == Index::Shared { 1.0 } else { 1.0 / nodes };
+        self.hits_of(machine, part)
+    }
+
+    /// As [`Self::hits`], of a node whose cpus access this part of all keys and nothing else.
+    fn hits_of(&self, machine: &Machine, part: f64) -> Vec<f64> {
+        let nodes = machine.node_count() as f64;
+        let cache = machine.nodes().iter().map(|node| node.llc_bytes as f64).sum::<f64>() / nodes;
         let mut left = cache;
         let hit = |bytes: f64| {
             let bytes = bytes * part;
             let held = left.min(bytes);
             left -= held;
-            held / bytes
+            if bytes > 0.0 { held / bytes } else { 1.0 }
         };
-        self.level_bytes().into_iter().map(hit).collect()
+        let mut hits: Vec<f64> = self.level_bytes().into_iter().map(hit).collect();
+        if let Some(records) = hits.last_mut()
+            && (self.index, self.access) == (Index::Shared, Access::Upsert)
+        {
+            // Whoever wrote a record last has it in its cache alone: of all nodes' writes, this node's share.
+            *records /= nodes;
+        }
+        hits
+    }
+
+    /// What a node misses whose cpus access this part of all keys and nothing else.
+    pub(super) fn missed_of(&self, machine: &Machine, part: f64) -> Missed {
+        let hits = self.hits_of(machine, part);
+        Missed { lines: hits.iter().map(|hit| 1.0 - hit).sum(), records: hits.last().map_or(0.0, |hit| 1.0 - hit) }
+    }
+
+    fn missed(&self, machine: &Machine) -> Missed {
+        let part = if self.index == Index::Shared { 1.0 } else { 1.0 / machine.node_count() as f64 };
+        self.missed_of(machine, part)
+    }
+
+    /// Bytes of a key within a command: an upsert has its value too.
+    fn sent_bytes(&self, constants: &Constants) -> f64 {
+        match self.access {
+            Access::Lookup => constants.command_bytes(),
+            Access::Upsert => constants.command_bytes() + VALUE_BYTES,
+        }
     }
 
     /// Lines that a look-up misses in all caches.
@@ -124,36 +189,75 @@ impl Lookups {
     }
 
     fn stages(&self, machine: &Machine, (home, units): (usize, f64), constants: &Constants) -> Vec<TaskStage> {
-        let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
-        let look = |nodes: &[usize], more_ns: f64| {
-            let missed = self.misses(machine);
-            let held = self.level_bytes().len() as f64 - missed;
-            let cached = held * constants.llc_ns() / constants.lookups_in_flight();
-            let cpu_ns = constants.lookup_ns() + cached + more_ns;
-            TaskStage::cpu(self.per_task * cpu_ns).random_over(nodes, self.per_task * missed).chained()
-        };
+        let everywhere = nodes_with_cpus(machine);
+        let missed = self.missed(machine);
         match self.index {
-            Index::Shared => vec![look(&everywhere, 0.0)],
+            Index::Shared => vec![self.look(&everywhere, self.per_task, (missed, 0.0), constants)],
             Index::Units { buffer, processing } => {
-                // Written to other units' buffers, read from the own one.
-                let bytes = self.per_task * constants.command_bytes();
-                let out = bytes * constants.write_factor();
-                let announced = self.per_task / buffer.max(1.0) * ANNOUNCE_LINES;
-                // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section
-                // 4), which every cache holds.
-                let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
-                let search_ns = levels * constants.random_access_ns();
-                let route = TaskStage::cpu(self.per_task * (constants.batched_ns() + search_ns))
-                    .read_over(&everywhere, out)
-                    .random_over(&everywhere, announced)
-                    .chained();
-                let receive = TaskStage::cpu(0.0).read(home, bytes);
+                let route = self.route(&everywhere, self.per_task, (units, buffer), constants);
+                let receive = self.receive(home, self.per_task, constants);
                 if processing {
-                    vec![route, receive, look(&[home], constants.batched_ns())]
+                    let look = self.look(&[home], self.per_task, (missed, constants.batched_ns()), constants);
+                    vec![route, receive, look]
                 } else {
                     vec![route, receive]
                 }
             }
         }
     }
+
+    /// Finds the owners of keys and sends the keys out, in buffers that hold so many.
+    pub(super) fn route(
+        &self,
+        everywhere: &[usize],
+        keys: f64,
+        (units, buffer): (f64, f64),
+        constants: &Constants,
+    ) -> TaskStage {
+        let out = keys * self.sent_bytes(constants) * constants.write_factor();
+        let announced = keys / buffer.max(1.0) * ANNOUNCE_LINES;
+        // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section 4), which
+        // every cache holds.
+        let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
+        let search_ns = levels * constants.random_access_ns();
+        TaskStage::cpu(keys * (constants.batched_ns() + search_ns))
+            .read_over(everywhere, out)
+            .random_over(everywhere, announced)
+            .chained()
+    }
+
+    /// Takes keys from the own buffer.
+    pub(super) fn receive(&self, home: usize, keys: f64, constants: &Constants) -> TaskStage {
+        TaskStage::cpu(0.0).read(home, keys * self.sent_bytes(constants))
+    }
+
+    /// Looks keys up in an index on these nodes, with something more to do for each.
+    pub(super) fn look(
+        &self,
+        nodes: &[usize],
+        keys: f64,
+        (missed, more_ns): (Missed, f64),
+        constants: &Constants,
+    ) -> TaskStage {
+        let held = self.level_bytes().len() as f64 - missed.lines;
+        let cached = held * constants.llc_ns() / constants.lookups_in_flight();
+        let own_ns = match self.access {
+            Access::Lookup => constants.lookup_ns(),
+            Access::Upsert => constants.upsert_ns(),
+        };
+        let look = TaskStage::cpu(keys * (own_ns + cached + more_ns)).random_over(nodes, keys * missed.lines).chained();
+        match self.access {
+            Access::Lookup => look,
+            // Lines that were written go back.
+            Access::Upsert => {
+                let written = keys * missed.records * LINE_BYTES * (constants.write_factor() - 1.0).max(0.0);
+                look.read_over(nodes, written)
+            }
+        }
+    }
+}
+
+/// The places of nodes that have cpus.
+pub(super) fn nodes_with_cpus(machine: &Machine) -> Vec<usize> {
+    (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect()
 }

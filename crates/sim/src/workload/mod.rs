@@ -2,7 +2,8 @@
 //!
 //! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after
 //! which. A [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last
-//! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`].
+//! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`];
+//! [`shifting`] has units that balance themselves meanwhile.
 //!
 //! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
 //!
@@ -13,6 +14,7 @@ pub mod dealt;
 pub mod lookup;
 pub mod query;
 pub mod scan;
+pub mod shifting;
 pub mod stream;
 #[cfg(test)]
 mod tests;
@@ -141,6 +143,8 @@ pub struct Graph {
     pub items: f64,
     /// What kind of statement it is; outcomes keep latencies per kind.
     pub kind: usize,
+    /// Whether its tasks go before those of statements that are not urgent, however old.
+    pub urgent: bool,
 }
 
 impl Graph {
@@ -213,6 +217,12 @@ pub trait Workload {
     /// The next statement of a client, or `None` when it is done for good. The same statement should be the same `Arc`:
     /// what a graph costs is worked out once for each.
     fn next(&mut self, client: usize, at: &mut At<'_>) -> Option<Arc<Graph>>;
+
+    /// When a client that had no next statement asks again, in virtual time; `None` if it is done for good.
+    fn asks_again_ns(&self, client: usize) -> Option<u64> {
+        let _ = client;
+        None
+    }
 }
 
 /// The affinity for data of a node, by place.

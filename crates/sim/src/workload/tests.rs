@@ -87,6 +87,26 @@ fn units_have_more_of_their_tree_in_cache() {
 }
 
 #[test]
+fn an_upsert_is_a_look_up_that_carries_and_writes_more() {
+    let machine = Machine::parse("eris-amd-8").unwrap();
+    let layout = Layout::new(machine.topology(), None, sched::Split::default());
+    let constants = Constants::default();
+    for index in [Index::Shared, Index::Units { buffer: 128.0, processing: true }] {
+        let moved = |lookups: Lookups| bytes(&lookups.graph(&machine, &layout, &constants)) / 640_000.0;
+        let read = moved(Lookups::new(1e9, index));
+        let written = moved(Lookups::upserts(1e9, index));
+        // A line that goes back, and where it is sent a value of eight bytes: written, read before that, and taken.
+        let sent = if index == Index::Shared { 0.0 } else { 24.0 };
+        assert!((written - read - sent - 64.0).abs() < 4.0, "{index:?}: {read} and {written}");
+    }
+    let small = |lookups: Lookups| lookups.misses(&machine);
+    let keys = 250_000.0;
+    assert!(small(Lookups::upserts(keys, Index::Shared)) > small(Lookups::new(keys, Index::Shared)) + 0.5);
+    let units = Index::Units { buffer: 128.0, processing: true };
+    assert_eq!(small(Lookups::upserts(keys, units)), small(Lookups::new(keys, units)));
+}
+
+#[test]
 fn queries_cut_their_inputs_and_merge() {
     let machine = Machine::parse("ivybridge-ex-4").unwrap();
     let inputs = vec![Input::local(1, 1e6, 1e5), Input::anywhere(vec![0, 2], 2e6, 1e5)];

@@ -12,11 +12,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use numa::Budget;
+use numa::{Allocator, Budget, Policy};
 use sched::Scheduler;
 use serde_json::json;
 use units::balancer::Algorithm;
 use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
+use units::bench::transfers::measure_transfers;
 use units::bench::{PHASES, Plan, measure};
 use units::store::{Keyed, Store, UnitPlace};
 
@@ -68,6 +69,9 @@ pub struct Arguments {
     /// With --hot: how ranges of keys move between units, four times a second: off, one_shot or ma(K)
     #[arg(long, value_name = "NAME", requires = "hot", default_value_t = Algorithm::Off)]
     balancer: Algorithm,
+    /// Then hand half of the keys to another unit and back, linked and copied, and say what that takes per pair
+    #[arg(long)]
+    transfers: bool,
     /// What keys and their order are made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -113,6 +117,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let each = Duration::from_secs(u64::from(seconds));
         figures.extend(run_shifting(scheduler, &keyed, plan, each, &mut out)?);
     }
+    if arguments.transfers {
+        // Two more stores of as many keys, one after the other.
+        drop(keyed);
+        let allocator = Allocator::new(Policy::Local, budget);
+        let costs = measure_transfers(&allocator, plan).map_err(Failure::new)?;
+        writeln!(out)?;
+        for (name, ns) in [("link", costs.link_ns), ("copy", costs.copy_ns)] {
+            writeln!(out, "{name:<9} {ns:.2} ns per pair")?;
+            figures.push(Figure::new(format!("{name} a pair"), ns, "ns", Better::Less));
+        }
+    }
     if let Some(json) = json {
         let given = json!({
             "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
@@ -140,8 +155,9 @@ fn run_shifting(
         let per_second = thousands(tick.per_second as u64);
         let moving = tick.moving.as_secs_f64() * 1e3;
         println!("{seconds:>8.2} {:>8} {per_second:>14} {:>14} {moving:>10.2}", tick.changes, thousands(tick.moved));
+        true
     };
-    let shifting = Shifting { each, tick: TICK };
+    let shifting = Shifting { all: each, each, length: Duration::MAX, tick: TICK };
     let ticks = measure_shifting(scheduler, keyed, plan, shifting, &print).map_err(Failure::new)?;
     let figures = (0..=CHANGES).map(|changes| {
         let own: Vec<&Tick> = ticks.iter().filter(|tick| tick.changes == changes).collect();

@@ -27,8 +27,12 @@ pub const CHANGES: u32 = 5;
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shifting {
-    /// How long each range is written.
+    /// How long all keys are written.
+    pub all: Duration,
+    /// How long each range after that is.
     pub each: Duration,
+    /// After how long it ends, if not with the last range.
+    pub length: Duration,
     /// How often throughput is told, and a cycle run.
     pub tick: Duration,
 }
@@ -58,16 +62,20 @@ fn hot_part(changes: u32) -> (u64, u64) {
 
 impl Shifting {
     fn changes_at(&self, at: Duration) -> u32 {
-        ((at.as_secs_f64() / self.each.as_secs_f64()) as u32).min(CHANGES)
+        match at.checked_sub(self.all) {
+            None => 0,
+            Some(since) => (since.as_secs_f64() / self.each.as_secs_f64()) as u32 + 1,
+        }
+        .min(CHANGES)
     }
 
     fn ends_at(&self) -> Duration {
-        self.each * (CHANGES + 1)
+        self.length.min(self.all + self.each * CHANGES)
     }
 }
 
 /// Runs it on the workers of a scheduler, one caller per slot, on an object that has the plan's keys; the first caller
-/// runs the cycles, between two of its batches. `each` is told every tick.
+/// runs the cycles, between two of its batches. `each` is told every tick, and says whether to go on.
 ///
 /// # Errors
 /// A write or a cycle failed; the text says why.
@@ -76,7 +84,7 @@ pub fn measure_shifting(
     keyed: &Keyed,
     plan: Plan,
     shifting: Shifting,
-    each: &(dyn Fn(Tick) + Sync),
+    each: &(dyn Fn(Tick) -> bool + Sync),
 ) -> Result<Vec<Tick>, String> {
     let begin = Instant::now();
     let written = AtomicU64::new(0);
@@ -99,8 +107,7 @@ pub fn measure_shifting(
                 if let Ok(ticks) = &mut *ticks.lock() {
                     ticks.push(tick);
                 }
-                each(tick);
-                if at >= shifting.ends_at() {
+                if !each(tick) || at >= shifting.ends_at() {
                     stop.store(true, Ordering::Relaxed);
                 }
             }
@@ -172,9 +179,13 @@ mod tests {
         let pairs: Vec<(u64, u64)> = (0..plan.keys).map(|key| (key, value_of(key))).collect();
         keyed.write(WriteKind::Insert, &pairs).unwrap();
         store.set_balancer(Algorithm::OneShot);
-        let shifting = Shifting { each: Duration::from_millis(60), tick: Duration::from_millis(20) };
-        let ticks = measure_shifting(&scheduler, &keyed, plan, shifting, &|_| ()).unwrap();
-        assert!(ticks.last().unwrap().at >= shifting.ends_at());
+        let each = Duration::from_millis(60);
+        let shifting = Shifting { all: each / 2, each, length: Duration::MAX, tick: Duration::from_millis(20) };
+        let ticks = measure_shifting(&scheduler, &keyed, plan, shifting, &|_| true).unwrap();
+        assert!(ticks.last().unwrap().at >= each / 2 + each * CHANGES);
+        assert_eq!([29, 30, 89, 90, 500].map(|ms| shifting.changes_at(Duration::from_millis(ms))), [0, 1, 1, 2, 5]);
+        let stopped = measure_shifting(&scheduler, &keyed, plan, shifting, &|tick| tick.changes < 1).unwrap();
+        assert!(stopped.last().unwrap().at < each + each * CHANGES);
         assert!(ticks.iter().all(|tick| tick.per_second > 0.0));
         assert_eq!(keyed.len(), plan.keys);
     }

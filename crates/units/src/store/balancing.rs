@@ -16,18 +16,12 @@ use numa::{MemoryError, NodeId};
 use parking_lot::MutexGuard;
 
 use super::{Keyed, Object, Store};
-use crate::balancer::{Accesses, Algorithm, Transfer, deviation, is_worth, rebalanced, transfers};
+use crate::balancer::{Accesses, Algorithm, PIECE_PAIRS, SAMPLES_PER_UNIT, Transfer, decision, transfers};
 use crate::request::ObjectId;
 use crate::routing::table::RangeTable;
 use crate::tree::{Handover, Taken};
 use crate::unit::{Partition, UnitState, text_of};
 
-/// The standard deviation of accesses, in parts of their mean, from which on ranges move.
-const THRESHOLD: f64 = 0.2;
-/// Samples per unit, in the mean, without which a cycle waits for more: their own deviation would look like load.
-pub(super) const SAMPLES_PER_UNIT: u64 = 64;
-/// Pairs that are copied while two units stand still.
-const PIECE_PAIRS: usize = 1 << 15;
 /// Cycles that are remembered.
 const CYCLES_KEPT: usize = 64;
 
@@ -279,9 +273,9 @@ impl Store {
         let mut moved = Vec::new();
         let is_wanted = algorithm != Algorithm::Off && !balancing.is_dropped;
         let seen = if is_wanted { object.accesses() } else { None };
-        let deviation = seen.as_ref().map(|seen| deviation(&seen.iter().map(|of| of.count).collect::<Vec<_>>()));
-        let uneven = seen.filter(|_| deviation > Some(THRESHOLD));
-        let after = uneven.and_then(|seen| rebalanced(&seen, algorithm).filter(|to| is_worth(&seen, to, algorithm)));
+        let decided = seen.map(|seen| decision(&seen, algorithm));
+        let deviation = decided.as_ref().map(|decided| decided.0);
+        let after = decided.and_then(|decided| decided.1);
         let error = after.and_then(|after| self.move_all(object, &mut balancing.table, &after, &mut moved).err());
         let failure = error.as_ref().map(ToString::to_string);
         let name = Arc::clone(&object.name);

@@ -11,6 +11,7 @@
 mod columns;
 mod loops;
 mod recorded;
+mod shifting;
 mod store;
 mod sub_domains;
 mod tables;
@@ -73,6 +74,7 @@ impl Engine for SimEngine {
             Workload::Placing(placing) => columns::placed(bench, placing),
             Workload::Aggregate(aggregate) => tables::run(bench, aggregate),
             Workload::Store(store) => store::run(bench, store),
+            Workload::Shifting(shifting) => shifting::run(bench, shifting),
             Workload::SubDomains(settings) => sub_domains::run(bench, settings),
             Workload::Loops(loops) => loops::run(bench, loops),
             Workload::Recorded(statements) => recorded::run(bench, statements),

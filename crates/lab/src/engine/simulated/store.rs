@@ -1,8 +1,8 @@
-//! Scans and lookups of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups, after the
-//! other.
+//! Scans, lookups, upserts of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups,
+//! after the other.
 //!
 //! # Limits
-//! Commands of a scan are one per unit and pass; balancing and transfers are not simulated.
+//! Commands of a scan are one per unit and pass. Ranges stay where they are: `shifting.rs` has units that balance.
 
 use sim::workload::RepeatedStatement;
 use sim::workload::lookup::{Index, Lookups};
@@ -18,7 +18,7 @@ const ALWAYS: u64 = u64::MAX;
 pub(super) fn run(bench: Bench, s: &Store) -> Result<Outcome, RunError> {
     match s.operation {
         Operation::Scan => scan(bench, s),
-        Operation::Lookup => lookup(bench, s, true),
+        Operation::Lookup | Operation::Upsert => lookup(bench, s, true),
         Operation::Route => lookup(bench, s, false),
     }
 }
@@ -51,7 +51,11 @@ fn lookup(bench: Bench, s: &Store, processing: bool) -> Result<Outcome, RunError
             ));
         }
     };
-    let lookups = Lookups::new(s.keys as f64, index);
+    let keys = s.keys as f64;
+    let lookups = match s.operation {
+        Operation::Upsert => Lookups::upserts(keys, index),
+        _ => Lookups::new(keys, index),
+    };
     let layout = bench.options.layout(&bench.machine);
     let graph = lookups.graph(&bench.machine, &layout, &bench.options.constants);
     let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;

@@ -3,7 +3,7 @@
 //! ```text
 //! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part
 //!     Database ─► tables, sessions (kept)
-//!             └─► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
+//!             └─► columns | placing | sub_domains | passes | keyed | loops | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
@@ -20,6 +20,7 @@ mod columns;
 mod cpus;
 mod fit;
 mod hogs;
+mod keyed;
 mod loops;
 mod passes;
 mod places;
@@ -33,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use lab::declaration::{Point, Settings, Workload};
+use lab::declaration::{Operation, Point, Settings, Workload};
 use lab::engine::{Conditions, Measure, RunError};
 use lab::result::Outcome;
 use numa::{CpuId, NodeId, Topology, pin_current_thread};
@@ -135,7 +136,11 @@ impl AtHand {
             Workload::Placing(placing) => placing::run(bench, placing),
             Workload::Modelled(model) => hogs::run(bench, model),
             Workload::Aggregate(_) => Err(not_yet("aggregations over the paper's tables")),
-            Workload::Store(asked) => passes::run(bench, asked),
+            Workload::Store(asked) => match asked.operation {
+                Operation::Lookup | Operation::Upsert => keyed::run(&bench, asked),
+                Operation::Scan | Operation::Route => passes::run(bench, asked),
+            },
+            Workload::Shifting(asked) => keyed::run_shifting(&bench, asked),
             Workload::SubDomains(asked) => sub_domains::run(bench, &self.topology, asked),
             Workload::Loops(asked) => loops::run(bench, asked),
             Workload::Recorded(_) => Err(not_yet("recorded statements")),

@@ -104,8 +104,11 @@ fn what_makes_no_sense_here_is_refused() {
     let many = format!("partitions={}", nodes + 1);
     assert!(reason("vldb2015/fig12", &tiny(&["placement=ivp", many.as_str()])).contains("one range per node"));
     assert!(reason("vldb2015/fig19-tpch", &[]).contains("simulated, not measured"));
-    assert!(reason("eris2014/fig09", &["design=units", "nodes=0"]).contains("units that own partitions"));
-    assert!(reason("eris2014/fig08a", &["nodes=0"]).contains("bench point"));
+    assert!(reason("eris2014/fig09", &["design=units", "nodes=0"]).contains("partitions that units own"));
+    assert!(reason("eris2014/fig05", &["nodes=0", "operation=route"]).contains("only routed"));
+    let upserts = ["nodes=0", "operation=upsert", "design=interleaved"];
+    assert!(reason("eris2014/fig08a", &upserts).contains("one owner"));
+    assert!(reason("eris2014/fig13", &["nodes=0", "transfers=at-once"]).contains("in-turn"));
     assert!(reason("subnuma2020/fig12", &["bits=32"]).contains("31 bits"));
     assert!(reason("subnuma2020/fig12", &["predicates=7+0"]).contains("6 columns"));
     if at_hand.topology.sub_domains().is_empty() {
@@ -213,4 +216,35 @@ fn a_stopped_point_has_no_outcome() {
     let stop = AtomicBool::new(true);
     let outcome = at_hand.measure(&point, Conditions { seed: 1, seconds: SECONDS, stop: &stop });
     assert_eq!(outcome, Err(RunError::Stopped));
+}
+
+#[test]
+fn keys_are_looked_up_and_written() {
+    let at_hand = at_hand();
+    for (operation, design) in [("lookup", "units"), ("lookup", "interleaved"), ("upsert", "units")] {
+        let operation = format!("operation={operation}");
+        let design = format!("design={design}");
+        let set = ["nodes=0", "keys=50_000", operation.as_str(), design.as_str()];
+        let outcome = run(&at_hand, "eris2014/fig08a", &set).unwrap();
+        assert!(outcome.metrics[&Metric::Throughput] > 0.0, "{operation} {design}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_range_that_moves_is_measured_over_time() {
+    let at_hand = at_hand();
+    let set = [
+        "nodes=0",
+        "keys=70_000",
+        "transfers=in-turn",
+        "balancer=one_shot",
+        "all_seconds=0.1",
+        "each_seconds=0.1",
+        "period_ms=10",
+        "batch=500",
+    ];
+    let outcome = run(&at_hand, "eris2014/fig13", &set).unwrap();
+    assert!(outcome.over_time.len() > 3 && outcome.over_time.is_sorted_by(|a, b| a.0 < b.0), "{outcome:?}");
+    assert!(outcome.metrics[&Metric::Throughput] > 0.0 && outcome.metrics[&Metric::Lowest] >= 0.0, "{outcome:?}");
+    assert!(outcome.metrics.contains_key(&Metric::Regained) && outcome.metrics.contains_key(&Metric::MovedPairs));
 }
