@@ -51,7 +51,7 @@ pub(super) struct Grain {
 pub(super) const GRAIN: Grain = Grain { keys: 512, rows: 4096 };
 
 /// What is looked up, in which segments.
-pub(super) struct LookUps<'a> {
+pub(super) struct IndexLookUps<'a> {
     pub(super) segments: &'a [SegmentVersion],
     /// The parts of the table, which have these segments.
     pub(super) parts: &'a [Arc<Part>],
@@ -106,7 +106,7 @@ struct Batches<T> {
 /// tell.
 type Found = BTreeMap<(usize, usize), Option<PlaceRuns>>;
 
-impl<'a> LookUps<'a> {
+impl<'a> IndexLookUps<'a> {
     /// The rows of each segment that are looked at. Without anybody to run tasks all is done at once.
     pub(super) fn accesses(&self, run: Option<&Run<'_>>) -> Result<Vec<Access>, ExecError> {
         let mut accesses = vec![Access::All; self.segments.len()];
@@ -189,7 +189,7 @@ impl<'a> LookUps<'a> {
         let nodes = match self.lookup {
             Lookup::Only(node) => vec![node],
             Lookup::Nowhere => Vec::new(),
-            Lookup::Maps(_) => counter::in_order(index.regions().iter().flat_map(|region| region.policy().nodes())),
+            Lookup::Maps(_) => counter::each_once(index.regions().iter().flat_map(|region| region.policy().nodes())),
         };
         AskedIndex { index, item, nodes, attracts: matches!(self.lookup, Lookup::Maps(_)) }
     }

@@ -20,7 +20,7 @@ use storage::Segment;
 
 use super::cost::{ExpectedWork, PerRow};
 use super::cut::in_turn;
-use super::look_up::{GRAIN, LookUps};
+use super::look_up::{GRAIN, IndexLookUps};
 use super::prepared::{Leader, PreparedScan, PreparedSegment, common};
 use super::seek::{Access, ColumnQuery};
 use super::{Morsel, Scan};
@@ -113,13 +113,13 @@ impl Scan {
     }
 
     /// What indexes may be asked.
-    fn look_ups<'a>(&'a self, options: ScanOptions, lookup: Lookup<'a>) -> LookUps<'a> {
+    fn look_ups<'a>(&'a self, options: ScanOptions, lookup: Lookup<'a>) -> IndexLookUps<'a> {
         let of_leaves = self.filter.conjuncts().filter_map(|test| ColumnQuery::of_test(test));
         let of_joins = self.keys.iter().map(|(column, keys)| (*column, ColumnQuery::Keys(keys)));
         let asked: Vec<(usize, ColumnQuery<'a>)> =
             of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
         let parts = &self.snapshot.parts;
-        LookUps { segments: &self.segments, parts, asked, table: self.number, lookup, grain: GRAIN }
+        IndexLookUps { segments: &self.segments, parts, asked, table: self.number, lookup, grain: GRAIN }
     }
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.

@@ -175,7 +175,7 @@ impl ReadDictionary {
         }
         let mut bytes = dictionary.bytes() as u64;
         let regions = || column.components().into_iter().filter(|(component, _)| *component == Component::Dictionary);
-        let nodes = || in_order(regions().flat_map(|(_, region)| region.policy().nodes()));
+        let nodes = || each_once(regions().flat_map(|(_, region)| region.policy().nodes()));
         let lies = match lookup {
             Lookup::Only(node) => Where::Only(node),
             Lookup::Nowhere => Where::Unknown,
@@ -206,11 +206,11 @@ fn bytes_per_row(column: &Column) -> f64 {
 /// The nodes that copies of a column's codes or values lie on.
 fn copies(column: &Column) -> Vec<NodeId> {
     let regions = column.components().into_iter().filter(|(component, _)| *component == Component::Codes);
-    in_order(regions.flat_map(|(_, region)| region.policy().nodes()))
+    each_once(regions.flat_map(|(_, region)| region.policy().nodes()))
 }
 
 /// Nodes of copies, each once, in the order of the copies: of equally near ones the first is read.
-pub(crate) fn in_order(nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+pub(crate) fn each_once(nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
     let mut known = Vec::new();
     for node in nodes {
         if !known.contains(&node) {
@@ -315,7 +315,7 @@ impl Counter {
 impl Where {
     /// Where the policies of some regions, copies of each other or not, say that they are.
     fn of_regions(regions: &[&Region], copies: bool) -> Where {
-        let nodes = in_order(regions.iter().flat_map(|region| region.policy().nodes()));
+        let nodes = each_once(regions.iter().flat_map(|region| region.policy().nodes()));
         if copies { Where::Copies(nodes) } else { Where::Spread(nodes) }
     }
 

@@ -289,6 +289,10 @@ impl Experiment {
             if !matches!(figure.draw, Draw::Nodes | Draw::Time) {
                 keys.push(&figure.x);
             }
+            if figure.draw == Draw::Time && figure.y != Metric::Throughput {
+                let (title, y) = (&figure.title, figure.y.name());
+                return Err(format!("figure '{title}' draws '{y}' over time: only throughput is known over time"));
+            }
             if let Some(key) = keys.into_iter().find(|key| !points[0].named.contains_key(*key)) {
                 return Err(format!("figure '{}' speaks of '{key}', which is no setting of this file", figure.title));
             }

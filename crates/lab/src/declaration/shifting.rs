@@ -3,6 +3,8 @@
 //!
 //! Invariants: as in `families.rs`.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use sim::workload::shifting::Algorithm;
 
@@ -77,16 +79,19 @@ pub(super) fn check(s: &Shifting) -> Result<(), String> {
     if s.period_ms == 0 || s.batch == 0 {
         return Err("period_ms and batch must be above 0".to_string());
     }
-    let is_long = |seconds: f64| seconds.is_finite() && seconds > 0.0;
-    if !(is_long(s.all_seconds) && is_long(s.each_seconds)) {
+    if !(LENGTHS.contains(&s.all_seconds) && LENGTHS.contains(&s.each_seconds)) {
         return Err(format!(
-            "all_seconds = {} and each_seconds = {}: both must be above 0",
-            s.all_seconds, s.each_seconds
+            "all_seconds = {} and each_seconds = {}: both must lie between a millisecond and {} seconds",
+            s.all_seconds,
+            s.each_seconds,
+            LENGTHS.end()
         ));
     }
     Ok(())
 }
 
+/// Seconds between changes.
+const LENGTHS: RangeInclusive<f64> = 1e-3..=1e6;
 /// Fewer keys cannot be halved and moved by sixty-fourths among many units.
 const KEYS_MIN: u64 = 1 << 16;
 
@@ -105,6 +110,9 @@ mod tests {
         assert!(told("balancer=twice").unwrap_err().contains("off, one_shot, or ma(n)"));
         assert!(told("keys=1000").unwrap_err().contains("at least 65536"));
         assert!(told("period_ms=0").unwrap_err().contains("above 0"));
-        assert!(told("each_seconds=-1.0").unwrap_err().contains("above 0"));
+        for seconds in ["-1.0", "0.0", "1e-10", "1e20"] {
+            let error = told(&format!("each_seconds={seconds}")).unwrap_err();
+            assert!(error.contains("between a millisecond and"), "{error}");
+        }
     }
 }

@@ -20,8 +20,8 @@ use crate::sql::quoted;
 use crate::statements::keyed::{delete, fitted_keys, primary_key, upsert};
 use crate::statements::written;
 
-/// Rows that are read before the statement is asked whether it goes on.
-const PIECE_ROWS: usize = 1 << 16;
+/// Rows that are read before the statement is asked whether it goes on, and charged what they take.
+const PIECE_ROWS: usize = 2048;
 
 /// Rows of a table by its primary key. Each call is a statement: whole or not at all, over what is committed when it
 /// begins; reads wait for nobody.
@@ -177,7 +177,8 @@ impl KeyedTable {
         let schema = &table.base.schema;
         // Charged while they are put together; after that they are the caller's.
         let (number, _) = primary_key(table)?;
-        let mut charged = Vec::new();
+        let by_key = found.len() * size_of::<(Option<TableRow>, usize, TableRow)>();
+        let mut charged = vec![running.statement.budget().reserve(by_key as u64)?];
         let mut pieces = Vec::new();
         for rows in rows.chunks(PIECE_ROWS) {
             running.check()?;
@@ -191,6 +192,7 @@ impl KeyedTable {
         if pieces.len() == 1 {
             return Ok(KeyedRows { rows: pieces.swap_remove(0), places });
         }
+        // Once more for the rows put together.
         let bytes = charged.iter().map(Reservation::bytes).sum();
         charged.push(running.statement.budget().reserve(bytes)?);
         Ok(KeyedRows { rows: concat_batches(schema, &pieces)?, places })

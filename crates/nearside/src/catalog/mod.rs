@@ -506,7 +506,7 @@ impl Catalog {
         keys: Option<Statement>,
         change: impl FnOnce(&mut CatalogState) -> Result<T>,
     ) -> Result<T> {
-        let _one = self.commit.lock();
+        let one = self.commit.lock();
         let mut state = CatalogState::clone(&self.state());
         let value = change(&mut state)?;
         let state = Arc::new(state);
@@ -516,7 +516,9 @@ impl Catalog {
             keys.commit();
         }
         drop(current);
-        // What nobody else holds goes here, and no reader waits for that.
+        drop(one);
+        // What nobody else holds goes here, and neither readers nor writers wait for that: keys that are being moved
+        // between units go when they have been.
         drop(before);
         Ok(value)
     }

@@ -104,20 +104,43 @@ pub(super) fn put_alias(statement: &mut Statement, alias: &Option<Ident>) {
     }
 }
 
+/// Whether what follows a parenthesis is a target of ON CONFLICT: behind it stands what is to be done, or for which
+/// rows.
+fn is_target(inside: &[&TokenWithSpan]) -> bool {
+    let mut depth = 1;
+    let close = inside.iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    let behind = close.map_or(&[][..], |close| &inside[close + 1..]);
+    match behind {
+        [action, ..] if is_word(action, "DO") => true,
+        [condition, rest @ ..] if is_word(condition, "WHERE") => rest
+            .windows(2)
+            .any(|two| is_word(two[0], "DO") && (is_word(two[1], "NOTHING") || is_word(two[1], "UPDATE"))),
+        _ => false,
+    }
+}
+
 /// Refuses targets of ON CONFLICT that the parser does not know.
 ///
 /// # Errors
 /// [`Error::Unsupported`] that names what stands there.
 pub(super) fn check_target(tokens: &[TokenWithSpan]) -> Result<()> {
     let (_, words) = solid(tokens);
-    if !words.windows(2).any(|two| is_word(two[0], "INSERT") && is_word(two[1], "INTO")) {
-        return Ok(());
-    }
     let starts = words.windows(3).enumerate().filter(|(_, three)| {
         is_word(three[0], "ON") && is_word(three[1], "CONFLICT") && three[2].token == Token::LParen
     });
     for (start, _) in starts {
         let inside = &words[start + 3..];
+        // A function of that name may stand in a join's condition.
+        if !is_target(inside) {
+            continue;
+        }
         let end = inside.iter().position(|token| !matches!(token.token, Token::Word(_) | Token::Comma));
         let Some(end) = end else { continue };
         let plain = inside[..end].chunks(2).all(|pair| {

@@ -29,6 +29,7 @@ use crate::catalog::index::{IndexEntry, Origin, indexed, position};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
 use crate::error::{Error, Result};
+use crate::run::by_key::account;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -226,6 +227,8 @@ fn own_memory(column: &ArrayRef) -> ArrayRef {
 
 /// What is known of the proposed rows' values in the columns of one key.
 pub(super) struct Taken<'a> {
+    /// Which of the table's unique indexes.
+    number: usize,
     index: &'a IndexEntry,
     values: Vec<ArrayRef>,
     keys: Keys,
@@ -248,7 +251,7 @@ impl<'a> Taken<'a> {
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {
-            FoundKeys::Rows(existing) => Ok(Some(Taken { index, values, keys, existing })),
+            FoundKeys::Rows(existing) => Ok(Some(Taken { number, index, values, keys, existing })),
             FoundKeys::Clash => Ok(None),
         }
     }
@@ -386,6 +389,7 @@ fn changed(
     let (numbers, rows): (Vec<u32>, Vec<TableRow>) =
         taken.existing.iter().enumerate().filter_map(|(row, there)| Some((row as u32, (*there)?))).unzip();
     let existing = table.columns_at(&rows, &all)?;
+    account(table, &table.name.shown().into(), (taken.number, &all), &rows, running);
     let beside = take_record_batch(proposed, &UInt32Array::from(numbers.clone()))?;
     let number: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers.iter().map(|row| u64::from(*row))));
     let columns = existing.iter().chain(beside.columns()).cloned().chain([number]).collect();

@@ -640,7 +640,7 @@ fn what_a_kept_write_is_not_sure_of_is_planned() {
     }
     assert!(
         session
-            .execute("SELECT 1 FROM t JOIN t AS u ON conflict(t.id + 1)")
+            .execute("INSERT INTO t SELECT t.* FROM t JOIN t AS u ON conflict(t.id + 1)")
             .is_err_and(|e| !e.to_string().contains("ON CONFLICT"))
     );
     let keyed = database.keyed("c").unwrap();

@@ -64,7 +64,7 @@ impl Shifting {
     fn changes_at(&self, at: Duration) -> u32 {
         match at.checked_sub(self.all) {
             None => 0,
-            Some(since) => (since.as_secs_f64() / self.each.as_secs_f64()) as u32 + 1,
+            Some(since) => ((since.as_secs_f64() / self.each.as_secs_f64()) as u32).saturating_add(1),
         }
         .min(CHANGES)
     }

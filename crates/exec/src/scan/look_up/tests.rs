@@ -151,7 +151,7 @@ impl Case {
             (*column, query)
         });
         let segments: Vec<SegmentVersion> = self.version.segments().cloned().collect();
-        let look_ups = LookUps {
+        let look_ups = IndexLookUps {
             segments: &segments,
             parts: &self.version.parts,
             asked: asked.collect(),

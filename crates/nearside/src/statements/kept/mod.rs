@@ -25,6 +25,7 @@ use crate::catalog::delta::FoundKeys;
 use crate::catalog::lengths::told;
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
+use crate::run::by_key::account;
 use crate::run::cache::is_cacheable;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
@@ -185,12 +186,14 @@ impl KeptWrite {
             Action::Update { key, row } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
                 let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
-                let row = new_row(row, &existing(table, place, &[parameters])?, table)?;
+                let existing = existing(table, (key.index, place), &[parameters], running)?;
+                let row = new_row(row, &existing, table)?;
                 written(table, &row, &[place], "UPDATE", running)
             }
             Action::Delete { key } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
                 let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
+                account(table, &table.name.shown().into(), (key.index, &[]), &[place], running);
                 let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
                 written(table, &none, &[place], "DELETE", running)
             }
@@ -357,14 +360,14 @@ fn insert(
     for (number, columns) in &conflict.indexes {
         let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
         let Some(found) = find(table, *number, &key)? else { return Ok(None) };
-        taken = taken.or(found);
+        taken = taken.or(found.map(|place| (*number, place)));
     }
     let nothing = Ok(Some(Done::rows("INSERT", 0)));
     match (taken, &conflict.update) {
         (None, _) => written(table, &row, &[], "INSERT", running),
         (Some(_), None) => nothing,
-        (Some(place), Some(update)) => {
-            let pair = existing(table, place, &[&row, parameters])?;
+        (Some((index, place)), Some(update)) => {
+            let pair = existing(table, (index, place), &[&row, parameters], running)?;
             if let Some(condition) = &update.condition {
                 let holds = condition.of(&pair)?;
                 let holds = holds.as_boolean();
@@ -377,10 +380,16 @@ fn insert(
     }
 }
 
-/// A row of the table, and beside it others.
-fn existing(table: &TableEntry, place: TableRow, beside: &[&RecordBatch]) -> Result<RecordBatch> {
+/// A row of the table, which an index has found, and beside it others.
+fn existing(
+    table: &TableEntry,
+    (index, place): (usize, TableRow),
+    beside: &[&RecordBatch],
+    running: &RunningStatement,
+) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
     let mut columns = table.columns_at(&[place], &all)?;
+    account(table, &table.name.shown().into(), (index, &all), &[place], running);
     let mut fields: Vec<_> = table.base.schema.fields().iter().cloned().collect();
     for batch in beside {
         columns.extend(batch.columns().iter().cloned());

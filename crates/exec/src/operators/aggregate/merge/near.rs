@@ -271,6 +271,9 @@ impl Joining {
         shares: &[Share<'_, K>],
         rows: u64,
     ) -> Result<Option<NodeGroups<K>>, ExecError> {
+        // Before there is anything: what is merged takes no more than what it is merged of.
+        let most = shares.iter().map(|share| share.bytes).sum();
+        let Some(held_before) = sink.run.reserve_help(most) else { return Ok(None) };
         let (keys, seen, mut states) = match self {
             Joining::Array { .. } => {
                 let (states, present) = self.merge_entries(sink, piece, shares, rows)?;
@@ -284,10 +287,11 @@ impl Joining {
                 (keys, None, states)
             }
         };
-        shares.iter().for_each(Share::note);
         sink.calls.seal(&mut states)?;
         let bytes = states.bytes() + size_of_val(&keys[..]) as u64;
+        drop(held_before);
         let Some(held) = sink.run.reserve_help(bytes) else { return Ok(None) };
+        shares.iter().for_each(Share::note);
         traffic::note_kept(traffic::GROUPS, bytes);
         Ok(Some(NodeGroups { keys, seen, states, node, bytes, _held: held }))
     }
