@@ -241,12 +241,22 @@ fn trimmed(expr: &mut Expr, schema: &DFSchema) -> bool {
         text.truncate(end);
         return changed;
     }
-    // A parameter stands for a text that could be written there.
-    let changes = matches!(expr, Expr::Placeholder(_)) || is_varying(expr, schema);
+    let changes = stands_for_literal(expr) || is_varying(expr, schema);
     if changes {
         *expr = bare(std::mem::take(expr));
     }
     changes
+}
+
+/// Whether it is a parameter that stands for a text that could be written there: one that is declared is of the type
+/// that is declared.
+fn stands_for_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Placeholder(parameter) => {
+            parameter.field.as_ref().is_none_or(|field| of_field(field.metadata()).is_some())
+        }
+        _ => false,
+    }
 }
 
 /// The same of a value and the rows of a query that it is compared with.

@@ -83,15 +83,20 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
     kinds::check_join(&plan)?;
-    let names: Vec<String> = match &plan {
-        LogicalPlan::Projection(projection) => projection.expr.iter().map(|e| e.schema_name().to_string()).collect(),
+    let outputs: Vec<&Expr> = match &plan {
+        LogicalPlan::Projection(projection) => projection.expr.iter().collect(),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().chain(&aggregate.aggr_expr).collect(),
+        LogicalPlan::Window(window) => window.window_expr.iter().collect(),
         _ => Vec::new(),
     };
+    // Grouping sets have no name of their own.
+    let name = |expr: &&Expr| (!matches!(expr, Expr::GroupingSet(_))).then(|| expr.schema_name().to_string());
+    let names: Vec<Option<String>> = outputs.iter().map(name).collect();
     let mut place = 0;
     let rewritten = plan.map_expressions(|expr| {
         let rewritten = expr.transform_up(|e| met(e, &schema))?;
-        // A projection's columns are named after their expressions, which a cast would change.
-        let name = names.get(place);
+        // Columns are named after their expressions, which a cast would change.
+        let name = names.get(place).and_then(Option::as_ref);
         place += 1;
         Ok(match name {
             Some(name) if rewritten.transformed && rewritten.data.schema_name().to_string() != *name => {

@@ -638,6 +638,10 @@ fn what_a_kept_write_is_not_sure_of_is_planned() {
             assert_eq!(given, 1, "{sql}: {text:?}");
         }
     }
+    // What is declared TEXT is compared with its blanks.
+    session.execute("PREPARE declared(TEXT) AS SELECT v FROM c WHERE c = $1").unwrap();
+    assert_eq!(rows(&session, "EXECUTE declared('ab')"), [["1"]]);
+    assert!(rows(&session, "EXECUTE declared('ab ')").is_empty());
     assert!(
         session
             .execute("INSERT INTO t SELECT t.* FROM t JOIN t AS u ON conflict(t.id + 1)")
