@@ -3,7 +3,8 @@
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
 //! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule
-//! runs before DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
+//! runs before DataFusion's coercion, over operators, BETWEEN, IN, quantified comparisons, CASE and the arguments of
+//! numeric functions.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, cast};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::Analyzer;
 
@@ -143,6 +144,14 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = unify(&mut all, schema);
             Ok(Transformed::new_transformed(Expr::InList(list), changed))
         }
+        Expr::InSubquery(mut test) => {
+            let changed = unify_query(&mut test.expr, &mut test.subquery, schema)?;
+            Ok(Transformed::new_transformed(Expr::InSubquery(test), changed))
+        }
+        Expr::SetComparison(mut test) => {
+            let changed = unify_query(&mut test.expr, &mut test.subquery, schema)?;
+            Ok(Transformed::new_transformed(Expr::SetComparison(test), changed))
+        }
         Expr::Case(mut case) => {
             let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
             results.extend(case.else_expr.as_deref_mut());
@@ -173,6 +182,26 @@ fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
         })
     };
     common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())
+}
+
+/// The same of a value and the rows of a query that it is compared with.
+fn unify_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let rows = Arc::clone(&query.subquery);
+    let [column] = &rows.schema().columns()[..] else { return Ok(false) };
+    let (Ok(of_value), of_rows) = (value.get_type(schema), rows.schema().field(0).data_type()) else {
+        return Ok(false);
+    };
+    if of_value.is_decimal() && of_rows.is_floating() {
+        *value = cast(std::mem::take(value), DataType::Float64);
+        return Ok(true);
+    }
+    if !(of_value.is_floating() && of_rows.is_decimal()) {
+        return Ok(false);
+    }
+    // With a name of its own: a cast has that of what it casts.
+    let of_rows = cast(Expr::Column(column.clone()), DataType::Float64).alias("compared");
+    query.subquery = Arc::new(LogicalPlanBuilder::from(rows).project([of_rows])?.build()?);
+    Ok(true)
 }
 
 /// Casts the decimals among expressions to DOUBLE when there is a float too. True when it did.
