@@ -176,6 +176,7 @@ fn writes_are_counted_and_checked() {
     let mut expected: Vec<String> = alone.chain(together).collect();
     let beside = ["scan at rest", "scan beside writes", "scan beside : at rest", "writes beside scans"];
     expected.extend(beside.map(String::from));
+    expected.extend(beside.map(|name| format!("{name}, batches")));
     for from in ["table", "Parquet"] {
         for order in ["ascending", "shuffled"] {
             expected.extend([format!("load {from} {order}"), format!("load {from} {order} peak")]);
@@ -196,6 +197,7 @@ fn writes_are_counted_and_checked() {
     assert!(!out.contains("load table") && names(&report).contains(&"DELETE text"), "{out}");
     let writes = report["figures"].as_array().expect("figures").iter().find(|f| f["name"] == "writes beside scans");
     assert_eq!(writes.expect("a figure")["asked_per_second"], 50.0);
+    assert!(out.contains("by upserts of 100 rows by key, 50 rows per second"), "{out}");
 }
 
 #[test]
