@@ -108,7 +108,7 @@ impl MarkedRows {
         self.list.get_or_init(|| {
             let mut rows = Vec::with_capacity(self.count);
             mask_positions(&self.mask, self.rows.start as u32, &mut rows);
-            RowList { rows, span: OnceLock::new() }
+            RowList::new(rows)
         })
     }
 }
@@ -118,6 +118,8 @@ pub(crate) struct RowList {
     rows: Vec<u32>,
     /// Set by the first column that is unpacked by them.
     span: OnceLock<Span>,
+    /// From the first to behind the last: set by the first column that is read by them.
+    ends: OnceLock<Range<usize>>,
 }
 
 /// How rows lie.
@@ -131,10 +133,23 @@ enum Span {
 }
 
 impl RowList {
+    fn new(rows: Vec<u32>) -> RowList {
+        RowList { rows, span: OnceLock::new(), ends: OnceLock::new() }
+    }
+
+    /// From the first row to behind the last.
+    fn ends(&self) -> Range<usize> {
+        let ends = self.ends.get_or_init(|| {
+            let both = |(low, high): (u32, u32), &row: &u32| (low.min(row), high.max(row));
+            let (low, high) = self.rows.iter().fold((u32::MAX, 0), both);
+            if self.rows.is_empty() { 0..0 } else { low as usize..high as usize + 1 }
+        });
+        ends.clone()
+    }
+
     fn span(&self) -> &Span {
         self.span.get_or_init(|| {
-            let first = self.rows.iter().copied().min().unwrap_or(0) as usize;
-            let end = self.rows.iter().copied().max().map_or(0, |last| last as usize + 1);
+            let Range { start: first, end } = self.ends();
             if end - first > DENSE_SPAN * self.rows.len() {
                 return Span::Apart;
             }
@@ -157,7 +172,7 @@ impl RowList {
 impl RowIds {
     /// Any rows.
     pub(crate) fn list(rows: Vec<u32>) -> RowIds {
-        RowIds::List(Arc::new(RowList { rows, span: OnceLock::new() }))
+        RowIds::List(Arc::new(RowList::new(rows)))
     }
 
     /// Ascending rows: consecutive ones as such.
@@ -446,7 +461,13 @@ impl Group {
     /// Notes that a column is read, and the values of its dictionary too where they are wanted.
     fn note(&self, column: usize, values: bool) {
         if let Origin::Segment { columns, counter: Some(counter), .. } = &self.origin {
-            counter.reads(columns[column], &self.rows.chosen(), TouchPhase::Materialize);
+            match &self.rows {
+                RowIds::List(list) if !list.rows.is_empty() => {
+                    let rows = (list.rows.len(), list.ends().len());
+                    counter.reads_among(columns[column], rows, TouchPhase::Materialize);
+                }
+                rows => counter.reads(columns[column], &rows.chosen(), TouchPhase::Materialize),
+            }
             if values {
                 counter.takes_values(columns[column], self.rows.len());
             }

@@ -247,21 +247,32 @@ impl Counter {
 
     /// Notes that the codes of these rows of a column are read.
     pub(crate) fn reads(&self, column: usize, rows: &InputRows<'_>, phase: TouchPhase) {
+        if rows.is_empty() {
+            return;
+        }
+        match rows {
+            InputRows::Range(range) => self.reads_among(column, (usize::MAX, range.len()), phase),
+            InputRows::Marked(marked) => self.reads_among(column, (usize::MAX, marked.rows.len()), phase),
+            InputRows::Positions(positions) => {
+                let ends = positions.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
+                self.reads_among(column, (positions.len(), (ends.1 - ends.0) as usize + 1), phase);
+            }
+        }
+    }
+
+    /// As [`reads`](Self::reads), of `rows` rows, one at least, among `all` from the first to the last of them. Rows
+    /// that are close to each other have lines in common: these are no more than lie between them.
+    pub(crate) fn reads_among(&self, column: usize, (rows, all): (usize, usize), phase: TouchPhase) {
         let Some(place) = self.place(column) else { return };
         let width = self.reads[place].bytes_per_row;
-        if width == 0.0 || rows.is_empty() {
+        if width == 0.0 {
             return;
         }
         let between = |rows: usize| (width * rows as f64).max(LINE_BYTES);
+        let each = width.max(LINE_BYTES) * rows as f64;
         let bytes = match rows {
-            InputRows::Range(range) => between(range.len()),
-            InputRows::Marked(marked) => between(marked.rows.len()),
-            InputRows::Positions(positions) => {
-                // Rows that are close to each other have lines in common: these are no more than lie between them.
-                let ends = positions.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
-                let each = width.max(LINE_BYTES) * positions.len() as f64;
-                each.min(between((ends.1 - ends.0) as usize + 1)).min(between(self.rows))
-            }
+            usize::MAX => between(all),
+            _ => each.min(between(all)).min(between(self.rows)),
         };
         let counter = match phase {
             TouchPhase::Find => &self.bytes[place].found,
