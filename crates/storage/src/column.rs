@@ -191,6 +191,15 @@ impl Column {
         }
     }
 
+    /// Whether a granule has [bytes](Self::granule_bytes).
+    pub fn takes_memory(&self, granule: usize) -> bool {
+        match self {
+            Column::Coded(column) => column.codes().is_some(),
+            Column::Plain(_) => !self.granule_bytes(granule).is_empty(),
+            Column::RowIds(_) => false,
+        }
+    }
+
     /// The node that its policy names for the first byte of a granule of a column that is not replicated; the page map
     /// tells where it really lies, at the cost of a call.
     pub fn placed_node(&self, granule: usize) -> Option<NodeId> {

@@ -6,6 +6,7 @@ use storage::Segment;
 use crate::charge::batch_bytes;
 use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, WindowCall, width_bytes};
 use crate::scan::seek::{Left, asked_by, left};
+use crate::tasks::traffic::LINE_BYTES;
 
 /// What the estimate of an operator's input needs to know from above.
 struct ReadColumns {
@@ -134,9 +135,6 @@ const RECURSION_BYTES: u64 = 1 << 20;
 
 /// How many elements lists are taken to have.
 const UNNESTED_ROWS: u64 = 8;
-
-/// Bytes that come from memory at a time.
-const LINE_BYTES: u64 = 64;
 
 impl Plan {
     /// Of a filter, or several, over a scan: what look-ups in indexes leave of the table; `None` where none is used.

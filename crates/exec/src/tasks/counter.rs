@@ -16,7 +16,7 @@ use super::traffic::{self, DictionaryBytes, Item, TouchPhase, TouchedComponent, 
 use crate::codes::input::InputRows;
 
 /// Bytes that come from memory at a time.
-pub(crate) const LINE_BYTES: f64 = 64.0;
+pub(crate) const LINE_BYTES: f64 = traffic::LINE_BYTES as f64;
 
 /// A column that a scan reads of a segment.
 pub(crate) struct Read {
@@ -137,7 +137,7 @@ pub(crate) fn note_row(
     let (granule, line) = (row / GRANULE_ROWS, traffic::LINE_BYTES);
     let item = Item { table, column: column as u32, part, component: TouchedComponent::Codes };
     let lies = match only {
-        _ if of.granule_bytes(granule).is_empty() => Where::Unknown,
+        _ if !of.takes_memory(granule) => Where::Unknown,
         Some(node) => Where::Only(node),
         None => Where::by_policy(of, granule),
     };
@@ -251,8 +251,8 @@ impl Counter {
             return;
         }
         match rows {
-            InputRows::Range(range) => self.reads_among(column, (usize::MAX, range.len()), phase),
-            InputRows::Marked(marked) => self.reads_among(column, (usize::MAX, marked.rows.len()), phase),
+            InputRows::Range(range) => self.add(column, phase, |width| between(width, range.len())),
+            InputRows::Marked(marked) => self.add(column, phase, |width| between(width, marked.rows.len())),
             InputRows::Positions(positions) => {
                 let ends = positions.iter().fold((u32::MAX, 0), |(low, high), &row| (low.min(row), high.max(row)));
                 self.reads_among(column, (positions.len(), (ends.1 - ends.0) as usize + 1), phase);
@@ -263,22 +263,24 @@ impl Counter {
     /// As [`reads`](Self::reads), of `rows` rows, one at least, among `all` from the first to the last of them. Rows
     /// that are close to each other have lines in common: these are no more than lie between them.
     pub(crate) fn reads_among(&self, column: usize, (rows, all): (usize, usize), phase: TouchPhase) {
+        self.add(column, phase, |width| {
+            let each = width.max(LINE_BYTES) * rows as f64;
+            each.min(between(width, all)).min(between(width, self.rows))
+        });
+    }
+
+    /// Adds what a column's bytes per row make of rows.
+    fn add(&self, column: usize, phase: TouchPhase, bytes: impl FnOnce(f64) -> f64) {
         let Some(place) = self.place(column) else { return };
         let width = self.reads[place].bytes_per_row;
         if width == 0.0 {
             return;
         }
-        let between = |rows: usize| (width * rows as f64).max(LINE_BYTES);
-        let each = width.max(LINE_BYTES) * rows as f64;
-        let bytes = match rows {
-            usize::MAX => between(all),
-            _ => each.min(between(all)).min(between(self.rows)),
-        };
         let counter = match phase {
             TouchPhase::Find => &self.bytes[place].found,
             _ => &self.bytes[place].materialized,
         };
-        counter.fetch_add(bytes as u64, Relaxed);
+        counter.fetch_add(bytes(width) as u64, Relaxed);
     }
 
     /// Notes that the values of `rows` rows of a column are taken from its dictionary.
@@ -321,6 +323,11 @@ impl Counter {
             traffic::note(item, TouchPhase::Materialize, node, bytes);
         });
     }
+}
+
+/// Bytes of consecutive rows: a line at least.
+fn between(bytes_per_row: f64, rows: usize) -> f64 {
+    (bytes_per_row * rows as f64).max(LINE_BYTES)
 }
 
 impl Where {

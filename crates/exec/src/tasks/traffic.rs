@@ -50,6 +50,9 @@ pub(crate) const SORT_KEYS: &str = "sort keys";
 /// What further ones are called.
 const OTHERS: &str = "(other tables)";
 
+/// Lines of a task that reads a row by its key, or a column or two.
+const LINES_USUAL: usize = 8;
+
 /// Bytes that come from memory at a time.
 pub(crate) const LINE_BYTES: u64 = 64;
 
@@ -234,6 +237,11 @@ impl Traffic {
         }
     }
 
+    /// Rows that an operator, which is called `what`, has kept.
+    pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {
+        KeptRows { table: self.operator(what), columns: columns.collect() }
+    }
+
     /// Everything so far, by table, column, part, component, phase and nodes.
     pub fn lines(&self) -> Vec<TrafficLine> {
         let state = self.state.lock();
@@ -333,9 +341,7 @@ impl KeptRows {
         let item = Item { table: self.table, column: 0, part: 0, component: TouchedComponent::Output };
         note(item, TouchPhase::Materialize, node, (bytes as u64).min(all));
     }
-}
 
-impl KeptRows {
     /// Says that the task on this thread copies some of the rows; where the copies, of so many bytes by column, lie.
     pub(crate) fn written_again(&self, rows: usize, bytes: impl Iterator<Item = u64>) -> KeptRows {
         let node = current_node();
@@ -345,13 +351,6 @@ impl KeptRows {
             note(item, TouchPhase::Keep, here, columns.iter().map(|column| column.bytes).sum());
         }
         KeptRows { table: self.table, columns }
-    }
-}
-
-impl Traffic {
-    /// Rows that an operator, which is called `what`, has kept.
-    pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {
-        KeptRows { table: self.operator(what), columns: columns.collect() }
     }
 }
 
@@ -436,7 +435,7 @@ impl Task {
                 traffic,
                 statement,
                 since,
-                lines: Vec::new(),
+                lines: Vec::with_capacity(LINES_USUAL),
                 operators: Vec::new(),
                 looked_up: Vec::new(),
                 taken: Vec::new(),
@@ -586,8 +585,12 @@ fn settle(ledger: Option<Ledger>) {
         report_bytes(&ledger.statement, from, bytes);
     }
     let mut state = ledger.traffic.state.lock();
+    // Most statements of one row have one task, whose lines are all there are.
+    if state.lines.is_empty() {
+        state.lines.reserve(ledger.lines.len());
+    }
     for (item, phase, from, bytes) in ledger.lines {
-        let busy_ns = (u128::from(busy) * u128::from(bytes) / u128::from(total)) as u64;
+        let busy_ns = (busy as f64 * (bytes as f64 / total as f64)) as u64;
         let touched = Touched { bytes, busy_ns, tasks: 1 };
         state.lines.entry(Key { item, phase, from, to }).or_default().add(&touched);
     }

@@ -3,32 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nearside::Session;
 use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use nearside::arrow::datatypes::{Int64Type, UInt64Type};
-use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearside::{Database, Session};
+use nearside::arrow::datatypes::UInt64Type;
 use storage::Keys;
 
-fn database() -> Database {
-    Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap()
-}
-
-fn rows(session: &Session, sql: &str) -> Vec<Vec<String>> {
-    let mut all = Vec::new();
-    for batch in session.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).collect_all().unwrap() {
-        let options = FormatOptions::default().with_null("NULL");
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-        all.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()));
-    }
-    all
-}
-
-fn number(session: &Session, sql: &str) -> i64 {
-    let batches = session.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).collect_all().unwrap();
-    let batch = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
-    batch.column(0).as_primitive::<Int64Type>().value(0)
-}
+use crate::read::{database, number, rows};
 
 fn refused(session: &Session, sql: &str) -> String {
     session.execute(sql).map(|_| ()).expect_err(sql).to_string()

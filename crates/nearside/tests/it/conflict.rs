@@ -1,18 +1,11 @@
 //! INSERT .. ON CONFLICT from outside: against a model, with many writers, with little memory, prepared.
 
 use nearside::arrow::array::AsArray;
-use nearside::arrow::datatypes::{DataType, Int64Type};
-use nearside::{Database, Error, Outcome, Session};
+use nearside::arrow::datatypes::DataType;
+use nearside::{Error, Outcome, Session};
 use proptest::prelude::*;
 
-fn database() -> Database {
-    Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap()
-}
-
-fn number(session: &Session, sql: &str) -> i64 {
-    let batches = session.query(sql).unwrap().collect_all().unwrap();
-    batches[0].column(0).as_primitive::<Int64Type>().value(0)
-}
+use crate::read::{database, number};
 
 fn count(outcome: Outcome) -> u64 {
     match outcome {

@@ -8,9 +8,7 @@ use nearside::arrow::datatypes::Int64Type;
 use nearside::{Database, Error, Session};
 use proptest::prelude::*;
 
-fn database() -> Database {
-    Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap()
-}
+use crate::read::database;
 
 fn numbers(session: &Session, sql: &str) -> Vec<i64> {
     let batches = session.query(sql).unwrap().collect_all().unwrap();

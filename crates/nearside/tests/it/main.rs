@@ -7,6 +7,7 @@ mod expressions;
 mod indexes;
 mod placement;
 mod prepared;
+mod read;
 mod session;
 mod slt;
 mod small_writes;

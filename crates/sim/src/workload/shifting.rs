@@ -31,6 +31,7 @@ use units::balancer::{
     Accesses, KEYS_PER_SAMPLE, PIECE_PAIRS, SAMPLES, SAMPLES_PER_UNIT, THRESHOLD, Transfer, decision, deviation,
     transfers,
 };
+use units::bench::shifting::hot_part;
 use units::routing::table::RangeTable;
 
 use super::lookup::{Index, Lookups, nodes_with_cpus};
@@ -39,9 +40,8 @@ use crate::constants::Constants;
 use crate::machine::Machine;
 
 pub use units::balancer::Algorithm;
+pub use units::bench::shifting::CHANGES;
 
-/// Times that what is looked up changes.
-pub const CHANGES: u32 = 5;
 /// Statements of each node that are on their way at once: while units look up, there is something to send.
 const STATEMENTS: usize = 2;
 /// Look-ups of a statement, per unit.
@@ -109,11 +109,9 @@ impl Shifting {
 
     /// The keys that are looked up after as many changes: the first, and the first behind them.
     pub fn hot(&self, changes: u32) -> (u64, u64) {
-        let part = |sixty_fourths: u32| (u128::from(self.keys) * u128::from(sixty_fourths) / 64) as u64;
-        match changes {
-            0 => (0, self.keys),
-            changes => (part(17 - changes), part(49 - changes)),
-        }
+        let part = |sixty_fourths: u64| (u128::from(self.keys) * u128::from(sixty_fourths) / 64) as u64;
+        let (first, behind) = hot_part(changes);
+        (part(first), part(behind))
     }
 
     /// Keys of a range.

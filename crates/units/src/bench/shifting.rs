@@ -52,8 +52,8 @@ pub struct Tick {
     pub moving: Duration,
 }
 
-/// The keys that are written after as many changes, in sixty-fourths of all: the first, and the first behind them.
-fn hot_part(changes: u32) -> (u64, u64) {
+/// The keys that are accessed after as many changes, in sixty-fourths of all: the first, and the first behind them.
+pub fn hot_part(changes: u32) -> (u64, u64) {
     match changes {
         0 => (0, 64),
         changes => (17 - u64::from(changes), 49 - u64::from(changes)),

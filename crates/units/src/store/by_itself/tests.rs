@@ -94,8 +94,8 @@ fn writers_have_cycles_begun_as_readers_do() {
     assert_eq!(keyed.len(), KEYS);
 }
 
-#[test]
-fn nothing_moves_while_the_balancer_is_off_and_what_was_read_then_does_not_count() {
+/// A store whose cycles run at once, and how many have begun.
+fn counting_store() -> (Arc<Store>, Arc<AtomicU64>) {
     let store = store();
     let begun = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&begun);
@@ -103,6 +103,12 @@ fn nothing_moves_while_the_balancer_is_off_and_what_was_read_then_does_not_count
         count.fetch_add(1, Ordering::Relaxed);
         cycle();
     }));
+    (store, begun)
+}
+
+#[test]
+fn nothing_moves_while_the_balancer_is_off_and_what_was_read_then_does_not_count() {
+    let (store, begun) = counting_store();
     let keyed = filled(&store);
     read_until(&keyed, || keyed.object.bell.is_ringing());
     read_for(&keyed, Duration::from_millis(20));
@@ -119,13 +125,7 @@ fn nothing_moves_while_the_balancer_is_off_and_what_was_read_then_does_not_count
 
 #[test]
 fn what_is_accessed_evenly_or_not_at_all_stays() {
-    let store = store();
-    let begun = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&begun);
-    store.balance_by(Box::new(move |cycle| {
-        count.fetch_add(1, Ordering::Relaxed);
-        cycle();
-    }));
+    let (store, begun) = counting_store();
     store.set_balancer(Algorithm::OneShot);
     let keyed = filled(&store);
     let other = filled(&store);
