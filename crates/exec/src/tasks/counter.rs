@@ -12,7 +12,7 @@ use storage::{Column, Component, Encoding, GRANULE_ROWS, IndexKind, Segment};
 
 use super::locate::Locator;
 use super::places::{Lookup, current_node};
-use super::traffic::{self, DictionaryBytes, Item, TouchPhase, TouchedComponent, Traffic};
+use super::traffic::{self, DictionaryBytes, Item, Line, TouchPhase, TouchedComponent, Traffic};
 use crate::codes::input::InputRows;
 
 /// Bytes that come from memory at a time.
@@ -124,14 +124,14 @@ impl DictionaryBytes for KnownDictionary {
     }
 }
 
-/// Tells the account of the task on this thread that one row of a column, given as both, is read by itself: a line of
-/// the codes and one of the dictionary. `only`: the machine's node, if it has one; `table` and `part` as [`Read::new`]
-/// has them.
-pub(crate) fn note_row(
+/// What one row of a column, given as both, reads when it is read by itself: a line of the codes and one of the
+/// dictionary. `only`: the machine's node, if it has one; `table` and `part` as [`Read::new`] has them.
+pub(crate) fn row_lines(
     segment: &Segment,
     (column, row): (usize, usize),
     only: Option<NodeId>,
     (table, part): (u32, u32),
+    to: &dyn Fn(Line),
 ) {
     let of = segment.column(column);
     let (granule, line) = (row / GRANULE_ROWS, traffic::LINE_BYTES);
@@ -141,7 +141,7 @@ pub(crate) fn note_row(
         Some(node) => Where::Only(node),
         None => Where::by_policy(of, granule),
     };
-    lies.deal_out(granule, line, &|node, bytes| traffic::note(item, TouchPhase::Materialize, node, bytes));
+    lies.deal_out(granule, line, &|from, bytes| to(Line { item, phase: TouchPhase::Materialize, from, bytes }));
     let Some(coded) = of.as_coded() else { return };
     let dictionary = coded.dictionary();
     if dictionary.encoding() == Encoding::Affine || dictionary.is_empty() {
@@ -152,18 +152,25 @@ pub(crate) fn note_row(
         None => Where::of_regions(&dictionary.regions(), dictionary.is_replicated()),
     };
     let item = Item { component: TouchedComponent::Dictionary, ..item };
-    lies.deal_out(granule, line, &|node, bytes| traffic::note(item, TouchPhase::Materialize, node, bytes));
+    lies.deal_out(granule, line, &|from, bytes| to(Line { item, phase: TouchPhase::Materialize, from, bytes }));
 }
 
-/// As [`note_row`], of a line of a column's index, if it has one.
-pub(crate) fn note_index_line(segment: &Segment, column: usize, only: Option<NodeId>, (table, part): (u32, u32)) {
+/// As [`row_lines`], of a line of a column's index, if it has one.
+pub(crate) fn index_line(
+    segment: &Segment,
+    column: usize,
+    only: Option<NodeId>,
+    (table, part): (u32, u32),
+    to: &dyn Fn(Line),
+) {
     let Some(index) = segment.index(column).filter(|index| index.kind() != IndexKind::Ascending) else { return };
     let item = Item { table, column: column as u32, part, component: TouchedComponent::Index };
     let lies = match only {
         Some(node) => Where::Only(node),
         None => Where::of_regions(&index.regions(), index.is_replicated()),
     };
-    lies.deal_out(0, traffic::LINE_BYTES, &|node, bytes| traffic::note(item, TouchPhase::LookUp, node, bytes));
+    let bytes = traffic::LINE_BYTES;
+    lies.deal_out(0, bytes, &|from, bytes| to(Line { item, phase: TouchPhase::LookUp, from, bytes }));
 }
 
 impl ReadDictionary {

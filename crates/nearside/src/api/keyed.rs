@@ -1,6 +1,7 @@
 //! [`KeyedTable`]: a table's rows by its primary key, in batches, without SQL.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray};
 use arrow::compute::concat_batches;
@@ -182,8 +183,9 @@ impl KeyedTable {
         let mut pieces = Vec::new();
         for rows in rows.chunks(PIECE_ROWS) {
             running.check()?;
+            let since = Instant::now();
             let columns = table.columns_at(rows, &all)?;
-            account(table, &self.name.shown().into(), (number, &all), rows, running);
+            account(table, &self.name.shown(), (number, &all), rows, (running, since));
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let piece = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
             charged.push(running.statement.budget().reserve(exec::batch_bytes(&piece))?);

@@ -19,6 +19,7 @@ pub(crate) mod index;
 pub(crate) mod lengths;
 pub(crate) mod placement;
 pub(crate) mod report;
+pub(crate) mod turns;
 pub(crate) mod units;
 mod workers;
 
@@ -41,6 +42,7 @@ use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
+use crate::catalog::turns::Turns;
 use crate::catalog::units::Units;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
@@ -85,8 +87,8 @@ impl Name {
 /// What belongs to a table for as long as it exists, whatever its rows.
 #[derive(Debug)]
 pub(crate) struct TableMeta {
-    /// Held by the one statement that writes the table.
-    pub writer: Mutex<()>,
+    /// Of the statements that write the table.
+    pub turns: Turns,
     budget: Arc<Budget>,
 }
 
@@ -535,7 +537,7 @@ impl Catalog {
             table: self.next_table.fetch_add(1, Ordering::Relaxed),
         };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
-        let meta = TableMeta { writer: Mutex::new(()), budget: Arc::clone(&self.budget) };
+        let meta = TableMeta { turns: Turns::default(), budget: Arc::clone(&self.budget) };
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),

@@ -1,9 +1,10 @@
 //! Rows by their key, on the thread of the caller: no plan is bound and no task is made.
 //!
 //! The state of the catalog and the keys of units are looked at together, so a row is found as it was committed. What
-//! is read is told to the statement's account of traffic as a task on this thread.
+//! is read is told to the account of traffic as one task's, on this thread.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -29,6 +30,7 @@ pub(super) fn start(
     schema: &SchemaRef,
     running: &RunningStatement,
 ) -> Result<Option<ResultStream>> {
+    let since = Instant::now();
     // Who switches look-ups off wants to see what reading everything takes.
     if profile::wanted(running) || !config::nearside(running.planner.config_options()).index_lookups {
         return Ok(None);
@@ -51,20 +53,20 @@ pub(super) fn start(
     drop(pin);
     let rows: Vec<TableRow> = found.into_iter().flatten().collect();
     let columns = table.columns_at(&rows, &query.columns)?;
-    account(table, &query.shown, (query.index, &query.columns), &rows, running);
+    account(table, &query.shown, (query.index, &query.columns), &rows, (running, since));
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
     Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
 }
 
-/// Tells which columns are read of which rows of the base, found by the unique index of this number; what a delta has
-/// lies wherever its writer was.
+/// Tells which columns a statement reads, since a moment, of which rows of the base, found by the unique index of this
+/// number; what a delta has lies wherever its writer was.
 pub(crate) fn account(
     table: &TableEntry,
-    shown: &Arc<str>,
+    shown: &str,
     (index, columns): (usize, &[usize]),
     rows: &[TableRow],
-    running: &RunningStatement,
+    (running, since): (&RunningStatement, Instant),
 ) {
     let base = rows.iter().filter_map(|row| match row {
         TableRow::Base { segment, row } => Some((*segment as usize, *row)),
@@ -76,8 +78,10 @@ pub(crate) fn account(
         [only] => Some(only.id),
         _ => None,
     };
-    let read = exec::RowsRead { name: shown, version, index, columns, only_node };
-    exec::account_rows(&running.traffic, &running.statement, &read, base);
+    let read = exec::RowsRead { name: shown, version, index, columns, only_node, since };
+    // A statement's own account is for who looks at it.
+    let traffic = if profile::wanted(running) { &running.traffic } else { &running.inner.traffic };
+    exec::account_rows(traffic, &running.statement, &read, base);
 }
 
 #[cfg(test)]

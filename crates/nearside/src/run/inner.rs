@@ -58,6 +58,7 @@ impl Inner {
         catalog: Arc<Catalog>,
         system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
     ) -> Inner {
+        let cpus = topology.usable_cpus().len();
         Inner {
             threshold: Threshold::of(&scheduler, attributes.as_ref()),
             package_queues: PackageChoice::of(&topology, attributes.as_ref()),
@@ -67,7 +68,7 @@ impl Inner {
             budget,
             catalog,
             plans: PlanCache::default(),
-            traffic: Arc::default(),
+            traffic: Arc::new(exec::Traffic::of_all(cpus)),
             changes: ChangeLog::default(),
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),

@@ -13,6 +13,7 @@
 //! PostgreSQL checks after each row, and refuses what is right in the end only.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
@@ -388,8 +389,9 @@ fn changed(
     let all: Vec<usize> = (0..proposed.num_columns()).collect();
     let (numbers, rows): (Vec<u32>, Vec<TableRow>) =
         taken.existing.iter().enumerate().filter_map(|(row, there)| Some((row as u32, (*there)?))).unzip();
+    let since = Instant::now();
     let existing = table.columns_at(&rows, &all)?;
-    account(table, &table.name.shown().into(), (taken.number, &all), &rows, running);
+    account(table, &table.name.shown(), (taken.number, &all), &rows, (running, since));
     let beside = take_record_batch(proposed, &UInt32Array::from(numbers.clone()))?;
     let number: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers.iter().map(|row| u64::from(*row))));
     let columns = existing.iter().chain(beside.columns()).cloned().chain([number]).collect();

@@ -1,18 +1,11 @@
 //! The one writer of a table: what statements do to it, they do one after the other.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::catalog::index::indexed;
-use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::catalog::{CatalogState, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-
-/// How long a writer waits at a time before it looks whether it was cancelled.
-const LOCK_WAIT: Duration = Duration::from_millis(20);
-
-/// How often a writer looks whether it is its turn before it falls asleep.
-const LOOKS: usize = 50;
 
 /// Runs `work` as the one writer of a table without a delta, over what exists once it is that.
 pub(crate) fn as_writer<T>(
@@ -51,23 +44,32 @@ pub(crate) fn as_small_writer<T>(
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
     let meta = Arc::clone(&running.catalog.table(name)?.meta);
-    // A small write holds the lock for less time than falling asleep and being woken takes.
-    let mut looks = (0..LOOKS).filter_map(|_| {
-        let writer = meta.writer.try_lock();
-        if writer.is_none() {
-            std::thread::yield_now();
-        }
-        writer
-    });
-    let mut writer = looks.next();
-    while writer.is_none() {
-        running.check()?;
-        writer = meta.writer.try_lock_for(LOCK_WAIT);
-    }
+    let _turn = meta.turns.next(|| running.check())?;
+    as_its_writer(name, &meta, running, work)
+}
+
+/// As [`as_small_writer`], of work that whoever writes the table does for this statement, if somebody does.
+pub(crate) fn by_its_writer<T: Send + 'static>(
+    name: &Arc<Name>,
+    running: &Arc<RunningStatement>,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let meta = Arc::clone(&running.catalog.table(name)?.meta);
+    let (of, name, statement) = (Arc::clone(&meta), Arc::clone(name), Arc::clone(running));
+    meta.turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?
+}
+
+/// Runs `work` over what exists, on behalf of the statement whose turn it is.
+fn as_its_writer<T>(
+    name: &Name,
+    meta: &Arc<TableMeta>,
+    running: &Arc<RunningStatement>,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
+) -> Result<T> {
     running.check()?;
     let running = Arc::new(running.refreshed());
     let table = Arc::clone(running.catalog.table(name)?);
-    if !Arc::ptr_eq(&table.meta, &meta) {
+    if !Arc::ptr_eq(&table.meta, meta) {
         return Err(Error::Execution(format!(
             "table '{}' was replaced meanwhile; run the statement again",
             name.shown()

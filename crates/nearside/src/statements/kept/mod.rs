@@ -11,6 +11,7 @@
 mod compiled;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -35,13 +36,13 @@ use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
-use crate::statements::writer::as_small_writer;
+use crate::statements::writer::by_its_writer;
 use crate::tables::stored::StoredSource;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct KeptWrite {
-    table: Name,
+    table: Arc<Name>,
     /// What it was planned with.
     ddl_version: u64,
     parameters: SchemaRef,
@@ -138,7 +139,7 @@ impl KeptWrite {
             }
             _ => None,
         };
-        let (name, ddl_version) = (table.name.clone(), running.catalog.ddl_version);
+        let (name, ddl_version) = (Arc::new(table.name.clone()), running.catalog.ddl_version);
         Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, action }))
     }
 
@@ -147,18 +148,23 @@ impl KeptWrite {
     ///
     /// # Errors
     /// Those of the statement.
-    pub(crate) fn run(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Done>> {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        values: &[ScalarValue],
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<Done>> {
         let fields = self.parameters.fields().iter();
         if fields.len() != values.len() || values.iter().zip(fields).any(|(v, f)| v.data_type() != *f.data_type()) {
             return Ok(None);
         }
         let arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
         let parameters = one(&self.parameters, arrays)?;
-        as_small_writer(&self.table, running, |table, running| {
-            if running.catalog.ddl_version != self.ddl_version {
+        let write = Arc::clone(self);
+        by_its_writer(&self.table, running, move |table, running| {
+            if running.catalog.ddl_version != write.ddl_version {
                 return Ok(None);
             }
-            self.carried_out(table, &parameters, running)
+            write.carried_out(table, &parameters, running)
         })
     }
 
@@ -191,9 +197,10 @@ impl KeptWrite {
                 written(table, &row, &[place], "UPDATE", running)
             }
             Action::Delete { key } => {
+                let since = Instant::now();
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
                 let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
-                account(table, &table.name.shown().into(), (key.index, &[]), &[place], running);
+                account(table, &table.name.shown(), (key.index, &[]), &[place], (running, since));
                 let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
                 written(table, &none, &[place], "DELETE", running)
             }
@@ -388,8 +395,9 @@ fn existing(
     running: &RunningStatement,
 ) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
+    let since = Instant::now();
     let mut columns = table.columns_at(&[place], &all)?;
-    account(table, &table.name.shown().into(), (index, &all), &[place], running);
+    account(table, &table.name.shown(), (index, &all), &[place], (running, since));
     let mut fields: Vec<_> = table.base.schema.fields().iter().cloned().collect();
     for batch in beside {
         columns.extend(batch.columns().iter().cloned());
