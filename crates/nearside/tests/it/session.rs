@@ -1,6 +1,7 @@
 //! Sessions from outside: cancellation, time-outs, budgets, snapshots, plans that are kept, async callers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use nearside::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
@@ -149,6 +150,47 @@ fn writers_of_one_table_lose_nothing() {
     let session = database.session();
     assert_eq!(one(&session, "SELECT count(*) FROM t"), 400);
     assert_eq!(one(&session, "SELECT count(*) FROM u"), 200);
+}
+
+/// Whoever writes a table does what others wait with: each once, or not at all where it fails or is cancelled.
+#[test]
+fn prepared_writes_of_many_sessions_are_done_once_or_not_at_all() {
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE c (k INT PRIMARY KEY, n BIGINT); INSERT INTO c VALUES (0, 0), (1, 0)").unwrap();
+    let (done, busy) = (AtomicI64::new(0), AtomicI64::new(6));
+    std::thread::scope(|scope| {
+        let (done, busy) = (&done, &busy);
+        let mut handles = Vec::new();
+        for writer in 0..6_i32 {
+            let session = database.session();
+            handles.push(session.cancel_handle());
+            scope.spawn(move || {
+                let update = session.prepare("UPDATE c SET n = n + 12 / $2 WHERE k = $1").unwrap();
+                for round in 0..400_i64 {
+                    let divisor = if round % 7 == 0 { 0 } else { 12 };
+                    match update.run(&[ScalarValue::from(writer % 2), ScalarValue::from(divisor)]) {
+                        Ok(_) => {
+                            assert_ne!(divisor, 0);
+                            done.fetch_add(1, Relaxed);
+                        }
+                        Err(Error::Cancelled) => {}
+                        Err(error) => assert!(divisor == 0 && error.to_string().contains("zero"), "{error}"),
+                    }
+                }
+                busy.fetch_sub(1, Relaxed);
+            });
+        }
+        scope.spawn(move || {
+            for handle in handles.iter().cycle().take_while(|_| busy.load(Relaxed) > 0) {
+                handle.cancel();
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        });
+    });
+    let done = done.into_inner();
+    assert!(done > 0);
+    assert_eq!(one(&session, "SELECT sum(n)::BIGINT FROM c"), done);
 }
 
 #[test]
