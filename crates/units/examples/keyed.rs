@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use congee::Congee;
 use crossbeam_skiplist::SkipMap;
+use masstree::{MassTree, RangeBound};
 use numa::{Budget, Topology};
 use parking_lot::RwLock;
 use scc::TreeIndex;
@@ -142,6 +143,39 @@ impl OrderedMap for Radix {
     }
 }
 
+struct Layers(MassTree<u64>);
+
+impl OrderedMap for Layers {
+    fn name(&self) -> &str {
+        "masstree"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        let guard = self.0.guard();
+        for (key, value) in pairs {
+            self.0.insert_with_guard(&key.to_be_bytes(), *value, &guard);
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        let guard = self.0.guard();
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.0.get_with_guard(&key.to_be_bytes(), &guard));
+        }
+    }
+
+    fn range(&self, first: u64) -> Option<usize> {
+        let mut count = 0;
+        let counted = |_| {
+            count += 1;
+            count < RANGE_PAIRS
+        };
+        let from = first.to_be_bytes();
+        self.0.scan_values(RangeBound::Included(&from), RangeBound::Unbounded, counted, &self.0.guard());
+        Some(count)
+    }
+}
+
 /// Makes a map whose keys end at the one given.
 type Maker = fn(&Arc<Scheduler>, u64) -> Box<dyn OrderedMap>;
 
@@ -154,12 +188,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print!("{:<20}", "map");
     PHASES.iter().for_each(|phase| print!(" {phase:>9}"));
     println!();
-    let makers: [Maker; 5] = [
+    let makers: [Maker; 6] = [
         |scheduler, last_key| {
             let store = Store::new(UnitPlace::of_slots(scheduler, &Budget::unlimited())).expect("there is memory");
             Box::new(store.create(last_key, 8))
         },
         |_, _| Box::new(Radix(Congee::default())),
+        |_, _| Box::new(Layers(MassTree::new())),
         |_, _| Box::new(Trees(TreeIndex::new())),
         |_, _| Box::new(Skips(SkipMap::new())),
         |_, last_key| Box::new(Shards::new(last_key)),
