@@ -210,7 +210,22 @@ impl CodedColumn {
         let (words, words_tail) = words.split_at(whole * size);
         // At once for both parts: the vector may become a result.
         out.reserve(count(mask) + count(tail) + STRIDE);
-        compress(words, self.bits, mask, out);
+        let is_full = |block: &[u64]| block.iter().all(|&word| word == u64::MAX);
+        let mut done = 0;
+        while done < whole {
+            let blocks = mask[done * MASK_WORDS..].chunks_exact(MASK_WORDS);
+            let full = is_full(&mask[done * MASK_WORDS..(done + 1) * MASK_WORDS]);
+            let end = done + blocks.take_while(|block| is_full(block) == full).count();
+            match full {
+                // Nothing is to be moved.
+                true => self.unpack(rows.start + done * BLOCK_ROWS..rows.start + end * BLOCK_ROWS, out),
+                false => {
+                    let (words, mask) = (&words[done * size..end * size], &mask[done * MASK_WORDS..end * MASK_WORDS]);
+                    compress(words, self.bits, mask, out);
+                }
+            }
+            done = end;
+        }
         if !tail.is_empty() {
             let mut padded = [0; MASK_WORDS];
             padded[..tail.len()].copy_from_slice(tail);

@@ -1,4 +1,8 @@
-//! Which rows of a segment are deleted: an immutable bitmap, one per version.
+//! Which rows of a segment are deleted, as of one version: a bitmap in chunks that versions share.
+//!
+//! # Invariants
+//! A chunk that two versions have is never written. So a version that is derived from another copies the chunks in
+//! which more rows are deleted, and writes in place what nobody else has.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,19 +11,23 @@ use numa::{Allocator, Region};
 
 use crate::error::StoreError;
 
+/// Rows of a chunk: few enough that copying the chunks of some hundred rows costs little in a large segment, and so
+/// many that a segment has a thousand chunks at most.
+const CHUNK_ROWS: usize = 16 * 1024;
+
 /// The deleted rows of a segment, as of one version.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct DeletedRows {
     rows: usize,
     count: usize,
-    /// Absent where nothing is deleted.
-    bits: Option<Region>,
+    /// Absent where nothing of the chunk is deleted; none at all where nothing is.
+    chunks: Vec<Option<Arc<Region>>>,
 }
 
 impl DeletedRows {
     /// No deleted row among `rows`.
     pub fn none(rows: usize) -> DeletedRows {
-        DeletedRows { rows, count: 0, bits: None }
+        DeletedRows { rows, count: 0, chunks: Vec::new() }
     }
 
     /// These and `positions`, in any order; rows that are deleted already stay so.
@@ -27,25 +35,45 @@ impl DeletedRows {
     /// # Errors
     /// [`StoreError::NotThere`] for a position beyond the rows, [`StoreError::Memory`].
     pub fn with_deleted(&self, positions: &[u32], allocator: &Allocator) -> Result<Arc<DeletedRows>, StoreError> {
+        let mut more = self.clone();
+        more.delete(positions, allocator)?;
+        Ok(Arc::new(more))
+    }
+
+    /// `positions` of `rows` rows are deleted too, in place where nobody else has `deleted`.
+    ///
+    /// # Errors
+    /// As [`with_deleted`](Self::with_deleted); after one some of the positions may be deleted.
+    pub(crate) fn delete_in(
+        deleted: &mut Option<Arc<DeletedRows>>,
+        rows: usize,
+        positions: &[u32],
+        allocator: &Allocator,
+    ) -> Result<(), StoreError> {
+        let deleted = deleted.get_or_insert_with(|| Arc::new(DeletedRows::none(rows)));
+        Arc::make_mut(deleted).delete(positions, allocator)
+    }
+
+    fn delete(&mut self, positions: &[u32], allocator: &Allocator) -> Result<(), StoreError> {
         if let Some(&index) = positions.iter().find(|&&p| p as usize >= self.rows) {
             return Err(StoreError::NotThere { what: "row", index: index as usize, count: self.rows });
         }
-        if self.rows == 0 {
-            return Ok(Arc::new(DeletedRows::none(0)));
+        if self.chunks.is_empty() {
+            self.chunks = vec![None; self.rows.div_ceil(CHUNK_ROWS)];
         }
-        let mut bits = allocator.region(self.rows.div_ceil(64) * 8)?;
-        let words = bits.words_mut::<u64>();
-        if let Some(old) = &self.bits {
-            words.copy_from_slice(old.words());
+        // Mostly they ascend: each chunk is asked for once.
+        for of_chunk in positions.chunk_by(|a, b| *a as usize / CHUNK_ROWS == *b as usize / CHUNK_ROWS) {
+            let place = of_chunk[0] as usize / CHUNK_ROWS;
+            let rows = CHUNK_ROWS.min(self.rows - place * CHUNK_ROWS);
+            let words = own(&mut self.chunks[place], rows, allocator)?;
+            for position in of_chunk {
+                let word = &mut words[*position as usize % CHUNK_ROWS / 64];
+                let bit = 1 << (position % 64);
+                self.count += usize::from(*word & bit == 0);
+                *word |= bit;
+            }
         }
-        let mut count = self.count;
-        for &position in positions {
-            let word = &mut words[position as usize / 64];
-            let bit = 1 << (position % 64);
-            count += usize::from(*word & bit == 0);
-            *word |= bit;
-        }
-        Ok(Arc::new(DeletedRows { rows: self.rows, count, bits: Some(bits) }))
+        Ok(())
     }
 
     /// Number of rows of the segment, deleted or not.
@@ -61,32 +89,58 @@ impl DeletedRows {
     /// True where the row is deleted.
     pub fn contains(&self, row: usize) -> bool {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        self.words().is_some_and(|words| words[row / 64] >> (row % 64) & 1 == 1)
-    }
-
-    /// The bitmap: bit `row % 64` of word `row / 64`; `None` where nothing is deleted.
-    pub fn words(&self) -> Option<&[u64]> {
-        self.bits.as_ref().map(|bits| bits.words())
+        let chunk = self.chunks.get(row / CHUNK_ROWS).and_then(Option::as_ref);
+        chunk.is_some_and(|bits| bits.words::<u64>()[row % CHUNK_ROWS / 64] >> (row % 64) & 1 == 1)
     }
 
     /// Clears in `mask`, bit `i` for row `rows.start + i`, the rows that are deleted. `rows.start` is a multiple of 64.
     pub fn strike_out(&self, rows: Range<usize>, mask: &mut [u64]) {
         assert!(rows.start.is_multiple_of(64) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
-        let Some(words) = self.words() else { return };
-        let words = &words[rows.start / 64..rows.end.div_ceil(64)];
-        for (mask, deleted) in mask[..words.len()].iter_mut().zip(words) {
-            *mask &= !deleted;
+        let mut from = rows.start;
+        while from < rows.end && !self.chunks.is_empty() {
+            let place = from / CHUNK_ROWS;
+            let end = ((place + 1) * CHUNK_ROWS).min(rows.end);
+            if let Some(bits) = &self.chunks[place] {
+                let words = &bits.words::<u64>()[from % CHUNK_ROWS / 64..];
+                let mask = &mut mask[(from - rows.start) / 64..(end - rows.start).div_ceil(64)];
+                for (mask, deleted) in mask.iter_mut().zip(words) {
+                    *mask &= !deleted;
+                }
+            }
+            from = end;
         }
     }
 
     /// Bytes of the bitmap.
     pub fn bytes(&self) -> usize {
-        self.bits.as_ref().map_or(0, |bits| bits.len())
+        self.chunks.iter().flatten().map(|bits| bits.len()).sum()
     }
+}
+
+/// The words of a chunk of `rows` rows, for whoever is the only one to have it: a copy where others have it too.
+fn own<'a>(
+    chunk: &'a mut Option<Arc<Region>>,
+    rows: usize,
+    allocator: &Allocator,
+) -> Result<&'a mut [u64], StoreError> {
+    let is_own = chunk.as_mut().is_some_and(|bits| Arc::get_mut(bits).is_some());
+    if !is_own {
+        let mut copy = allocator.region(rows.div_ceil(64) * 8)?;
+        if let Some(bits) = chunk {
+            copy.words_mut::<u64>().copy_from_slice(bits.words());
+        }
+        *chunk = Some(Arc::new(copy));
+    }
+    let bits = chunk.as_mut().and_then(Arc::get_mut);
+    Ok(bits.expect("nobody else has a copy that was just made").words_mut())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use random::Random;
+
     use super::*;
 
     #[test]
@@ -105,5 +159,43 @@ mod tests {
     fn a_row_that_is_not_there_is_an_error() {
         let error = DeletedRows::none(10).with_deleted(&[3, 10], &Allocator::unplaced()).unwrap_err();
         assert_eq!(error.to_string(), "there is no row 10, only 10");
+    }
+
+    /// Versions that are derived, some of them in place, against a set for each.
+    #[test]
+    fn versions_are_sets() {
+        for seed in 0..60 {
+            let mut random = Random::new(seed);
+            let rows = random.pick(&[1, 64, 1000, CHUNK_ROWS, CHUNK_ROWS + 1, 5 * CHUNK_ROWS - 77]);
+            let mut versions: Vec<(Option<Arc<DeletedRows>>, BTreeSet<u32>)> = vec![(None, BTreeSet::new())];
+            for _ in 0..30 {
+                let (mut deleted, mut set) = match random.one_in(3) {
+                    // Alone, so that it is written in place.
+                    true => versions.swap_remove(random.below(versions.len())),
+                    false => versions[random.below(versions.len())].clone(),
+                };
+                let first = random.below(rows);
+                let near = random.pick(&[1, 300, rows]);
+                let more: Vec<u32> =
+                    (0..random.below(40)).map(|_| ((first + random.below(near)) % rows) as u32).collect();
+                DeletedRows::delete_in(&mut deleted, rows, &more, &Allocator::unplaced()).unwrap();
+                set.extend(more);
+                versions.push((deleted, set));
+            }
+            for (deleted, set) in &versions {
+                let none = DeletedRows::none(rows);
+                let deleted = deleted.as_deref().unwrap_or(&none);
+                assert_eq!((deleted.count(), deleted.rows()), (set.len(), rows));
+                let start = random.below(rows.div_ceil(64)) * 64;
+                let end = start + 1 + random.below(rows - start);
+                let mut mask = vec![u64::MAX; (end - start).div_ceil(64) + 1];
+                deleted.strike_out(start..end, &mut mask);
+                for row in start..end {
+                    let is_struck = mask[(row - start) / 64] >> (row % 64) & 1 == 0;
+                    assert_eq!((is_struck, deleted.contains(row)), (set.contains(&(row as u32)), is_struck), "{row}");
+                }
+                assert_eq!(mask.last(), Some(&u64::MAX), "a word behind the rows");
+            }
+        }
     }
 }

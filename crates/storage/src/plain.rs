@@ -435,14 +435,26 @@ fn each_marked(mask: &[u64], mut f: impl FnMut(usize)) {
     }
 }
 
+/// Set bits of a word from which on its runs are copied, and not its values one by one.
+const RUNS_MIN: u32 = 48;
+
 /// The values whose bits are set, `count` of them.
 fn marked<T: Copy>(values: &[T], mask: &[u64], count: usize) -> Vec<T> {
     let mut kept = Vec::with_capacity(count);
     for (number, &word) in mask.iter().enumerate() {
         let first = number * 64;
-        match word {
-            u64::MAX => kept.extend_from_slice(&values[first..first + 64]),
-            word => each_marked(&[word], |row| kept.push(values[first + row])),
+        match word.count_ones() {
+            64 => kept.extend_from_slice(&values[first..first + 64]),
+            RUNS_MIN.. => {
+                let mut rest = word;
+                while rest != 0 {
+                    let start = rest.trailing_zeros();
+                    let end = start + (rest >> start).trailing_ones();
+                    kept.extend_from_slice(&values[first + start as usize..first + end as usize]);
+                    rest &= u64::MAX.checked_shl(end).unwrap_or(0);
+                }
+            }
+            _ => each_marked(&[word], |row| kept.push(values[first + row])),
         }
     }
     kept

@@ -2,33 +2,58 @@
 //!
 //! A chunk of the log is encoded by whoever first needs it and kept for all views that have it; what is behind the last
 //! chunk is kept for the views that end with it. Two threads that need the same at the same time may both encode it:
-//! one result stays.
+//! one result stays. Which rows are dead is kept for the newest view that was consolidated ([`Newest`]): the next one
+//! marks what died since, so that a scan takes time for what was written since the scan before it.
+//!
+//! # Invariants
+//! What is kept is used only for views that have all of it: the same base, its chunks, and each of its dead rows. So
+//! neither a view of another branch nor an older one is made of it; those begin anew and leave it alone.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use numa::Allocator;
 
-use super::log::LogSegment;
+use super::dead::DeadRows;
+use super::encode::encoded;
+use super::log::{LogSegment, Piece};
 use super::{Delta, View, check_types};
-use crate::GRANULE_ROWS;
-use crate::build::build_part;
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
-use crate::parallel::{Parallel, Serial, map};
+use crate::parallel::{Parallel, map};
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
-use crate::stage::Stager;
-use crate::table::{RowsToDelete, TableVersion};
+use crate::table::TableVersion;
+
+/// Rows that died, ascending: of the base as [`View`] names them, and of the log.
+struct Died {
+    of_base: Vec<u64>,
+    of_delta: Vec<u64>,
+}
+
+/// What was made of the newest view that was consolidated.
+#[derive(Debug)]
+pub(super) struct Newest {
+    entries: usize,
+    /// The base's parts, to tell it by.
+    base: Vec<Arc<Part>>,
+    /// The same with more deleted rows.
+    parts: Vec<Arc<Part>>,
+    /// The log's chunks, to tell them by, and what they are encoded.
+    chunks: Arc<Vec<Arc<Piece>>>,
+    segments: Vec<SegmentVersion>,
+    dead_base: DeadRows,
+    dead_delta: DeadRows,
+}
 
 impl Delta {
     /// The whole content as a table version: the base's segments, with more deleted rows where rows died, and the log's
     /// rows as further segments of the last part (of the first, where the base has none). Rows are in the base's order,
     /// then in the log's. Its number is the base's and the number of entries.
     ///
-    /// Encoded rows are kept for later calls and other views, in the memory of who first called: `allocators`, one for
-    /// each column, and `table_allocator`, for the deleted rows, are to be the table's own, not a statement's. The work
-    /// is spread over `parallel`, whose tasks may call it again.
+    /// Encoded rows and deleted ones are kept for later calls and other views, in the memory of who first called:
+    /// `allocators`, one for each column, and `table_allocator`, for the deleted rows, are to be the table's own, not a
+    /// statement's. The work is spread over `parallel`, whose tasks may call it again.
     ///
     /// # Errors
     /// [`StoreError::Memory`], [`StoreError::Interrupted`], [`StoreError::NotThere`] where a row of the base died that
@@ -43,59 +68,149 @@ impl Delta {
     ) -> Result<TableVersion, StoreError> {
         let view = self.view.as_ref();
         check_types(&base.schema, view.schema.fields().iter().map(|field| field.data_type()))?;
-        let deletes = view.deletes(base)?;
-        let kept = if deletes.is_empty() { base.clone() } else { base.with_deleted(&deletes, table_allocator)? };
-        let segments = match view.segments.get() {
-            Some(segments) => segments,
-            None => {
-                let segments = view.encoded(allocators, table_allocator, parallel)?;
-                view.segments.get_or_init(|| segments)
-            }
+        view.encode_missing(base, allocators, parallel)?;
+        let tail = view.tail(table_allocator)?;
+        // Whoever waits here finds done what it would have had to do.
+        let mut newest = view.newest.lock();
+        let (known, died) = match newest.take_if(|newest| newest.entries <= view.entries) {
+            Some(known) => match known.died_since(view, base) {
+                Some(died) => (known, died),
+                None => Newest::of(view, base),
+            },
+            None => Newest::of(view, base),
         };
-        let mut parts = kept.parts;
-        match parts.last_mut() {
-            _ if segments.is_empty() => {}
-            Some(last) => {
-                let segments = last.segments.iter().chain(segments).cloned().collect();
-                *last = Arc::new(Part { segments });
-            }
-            None => parts.push(Arc::new(Part { segments: segments.clone() })),
+        let next = known.extended(view, &died, base, table_allocator)?;
+        let parts = next.parts_with(tail);
+        if newest.is_none() {
+            *newest = Some(next);
         }
-        Ok(TableVersion { schema: kept.schema, parts, version: base.version + view.entries as u64 })
+        Ok(TableVersion { schema: Arc::clone(&base.schema), parts, version: base.version + view.entries as u64 })
+    }
+}
+
+impl Newest {
+    /// Of no entry, and what died until a view.
+    fn of(view: &View, base: &TableVersion) -> (Newest, Died) {
+        let none = Newest {
+            entries: 0,
+            base: base.parts.clone(),
+            parts: base.parts.clone(),
+            chunks: Arc::default(),
+            segments: Vec::new(),
+            dead_base: DeadRows::default(),
+            dead_delta: DeadRows::default(),
+        };
+        let died = Died { of_base: view.dead_base.all(), of_delta: view.dead_delta.all() };
+        (none, died)
+    }
+
+    /// What died since; `None` where the view does not have all that is known, or another base.
+    fn died_since(&self, view: &View, base: &TableVersion) -> Option<Died> {
+        let are_same = |a: &[Arc<Part>], b: &[Arc<Part>]| a.len() == b.len() && starts_with(a, b);
+        if !are_same(&self.base, &base.parts) || !starts_with(view.log.chunks(), &self.chunks) {
+            return None;
+        }
+        let of_base = view.dead_base.since(&self.dead_base)?;
+        Some(Died { of_base, of_delta: view.dead_delta.since(&self.dead_delta)? })
+    }
+
+    /// The same of a view, whose chunks are encoded.
+    fn extended(
+        mut self,
+        view: &View,
+        died: &Died,
+        base: &TableVersion,
+        allocator: &Allocator,
+    ) -> Result<Newest, StoreError> {
+        for rows in died.of_base.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let place = (rows[0] >> 32) as usize;
+            let version = segment_mut(&mut self.parts, place).ok_or_else(|| {
+                let count = base.segments().count();
+                StoreError::NotThere { what: "segment", index: place, count }
+            })?;
+            delete(version, rows.iter().map(|&row| row as u32), allocator)?;
+        }
+        let known = self.segments.len();
+        for (place, chunk) in view.log.chunks().iter().enumerate() {
+            let rows = chunk.range();
+            if place >= known {
+                self.segments.push(view.version(chunk.segment(), rows, allocator)?);
+                continue;
+            }
+            let from = died.of_delta.partition_point(|&row| row < u64::from(rows.start));
+            let of_chunk = &died.of_delta[from..];
+            let of_chunk = &of_chunk[..of_chunk.partition_point(|&row| row < u64::from(rows.end))];
+            delete(&mut self.segments[place], of_chunk.iter().map(|&row| row as u32 - rows.start), allocator)?;
+        }
+        Ok(Newest {
+            entries: view.entries,
+            chunks: Arc::clone(view.log.chunks()),
+            dead_base: view.dead_base.clone(),
+            dead_delta: view.dead_delta.clone(),
+            ..self
+        })
+    }
+
+    /// All segments, in parts.
+    fn parts_with(&self, tail: Option<SegmentVersion>) -> Vec<Arc<Part>> {
+        let mut parts = self.parts.clone();
+        if self.segments.is_empty() && tail.is_none() {
+            return parts;
+        }
+        let last = parts.pop();
+        let of_base = last.iter().flat_map(|part| &part.segments);
+        let segments = of_base.chain(&self.segments).chain(&tail).cloned().collect();
+        parts.push(Arc::new(Part { segments }));
+        parts
+    }
+}
+
+/// Whether a list begins with all that is in another, the very same.
+fn starts_with<T>(list: &[Arc<T>], first: &[Arc<T>]) -> bool {
+    list.len() >= first.len() && list.iter().zip(first).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// The segment at a place among those of all parts.
+fn segment_mut(parts: &mut [Arc<Part>], mut place: usize) -> Option<&mut SegmentVersion> {
+    for part in parts {
+        match part.segments.len() {
+            segments if place < segments => return Arc::make_mut(part).segments.get_mut(place),
+            segments => place -= segments,
+        }
+    }
+    None
+}
+
+/// Rows of a segment, ascending, are deleted too.
+fn delete(
+    version: &mut SegmentVersion,
+    rows: impl Iterator<Item = u32>,
+    allocator: &Allocator,
+) -> Result<(), StoreError> {
+    let rows: Vec<u32> = rows.collect();
+    match rows.is_empty() {
+        true => Ok(()),
+        false => DeletedRows::delete_in(&mut version.deleted, version.segment.rows(), &rows, allocator),
     }
 }
 
 impl View {
-    /// The rows of the base that died.
-    fn deletes(&self, base: &TableVersion) -> Result<Vec<RowsToDelete>, StoreError> {
-        let places = base.parts.iter().enumerate();
-        let mut places = places.flat_map(|(part, p)| (0..p.segments.len()).map(move |segment| (part, segment)));
-        let mut next = 0;
-        let mut deletes = Vec::new();
-        for (place, rows) in self.dead_base.by_segment() {
-            let place = place as usize;
-            let Some((part, segment)) = places.nth(place - next) else {
-                let count = base.segments().count();
-                return Err(StoreError::NotThere { what: "segment", index: place, count });
-            };
-            next = place + 1;
-            deletes.push(RowsToDelete { part, segment, rows });
-        }
-        Ok(deletes)
-    }
-
-    /// The segments of the log's rows.
-    fn encoded(
+    /// Encodes the segments of the log's rows that are not.
+    fn encode_missing(
         &self,
+        base: &TableVersion,
         allocators: &[ColumnAllocator],
-        table_allocator: &Allocator,
         parallel: &dyn Parallel,
-    ) -> Result<Vec<SegmentVersion>, StoreError> {
-        let count = self.schema.fields().len();
-        assert_eq!(allocators.len(), count, "one allocator per column");
+    ) -> Result<(), StoreError> {
+        assert_eq!(allocators.len(), self.schema.fields().len(), "one allocator per column");
         let missing: Vec<_> = self.log.all_segments().filter(|segment| segment.encoded.get().is_none()).collect();
+        let like = match missing.is_empty() {
+            true => return Ok(()),
+            false => base.segments().map(|version| &version.segment).max_by_key(|segment| segment.rows()),
+        };
         let encode = |segment: LogSegment<'_>| {
-            let built = self.encode(&segment, allocators, parallel)?;
+            let columns = segment.columns()?;
+            let built = encoded(&self.schema, &columns, like.map(AsRef::as_ref), allocators, parallel)?;
             segment.encoded.get_or_init(|| built);
             Ok(())
         };
@@ -105,32 +220,23 @@ impl View {
         } else {
             missing.into_iter().try_for_each(encode)?;
         }
-        let version = |segment: LogSegment<'_>| {
-            let encoded = segment.encoded.get().expect("every segment is encoded");
-            let dead = self.dead_delta.within(segment.rows);
-            let deleted = match dead.is_empty() {
-                true => None,
-                false => Some(DeletedRows::none(encoded.rows()).with_deleted(&dead, table_allocator)?),
-            };
-            Ok(SegmentVersion { segment: Arc::clone(encoded), deleted })
-        };
-        self.log.all_segments().map(version).collect()
+        Ok(())
     }
 
-    fn encode(
+    /// The rows behind the last chunk, which are encoded.
+    fn tail(&self, allocator: &Allocator) -> Result<Option<SegmentVersion>, StoreError> {
+        self.log.tail().map(|(segment, rows)| self.version(segment, rows, allocator)).transpose()
+    }
+
+    /// A segment of these rows of the log, with those that are dead.
+    fn version(
         &self,
-        segment: &LogSegment<'_>,
-        allocators: &[ColumnAllocator],
-        parallel: &dyn Parallel,
-    ) -> Result<Arc<Segment>, StoreError> {
-        // A usual chunk takes less time than handing its columns out.
-        let parallel = if segment.rows.len() > GRANULE_ROWS { parallel } else { &Serial };
-        let mut stager = Stager::new(Arc::clone(&self.schema), allocators[0].staging());
-        stager.append(&RecordBatch::try_new(Arc::clone(&self.schema), segment.columns()?)?)?;
-        let part = build_part(&self.schema, vec![stager.finish()?], allocators, parallel)?;
-        let [version] = part.segments.as_slice() else {
-            panic!("{} segments of {} rows", part.segments.len(), segment.rows.len());
-        };
-        Ok(Arc::clone(&version.segment))
+        segment: &Arc<Segment>,
+        rows: Range<u32>,
+        allocator: &Allocator,
+    ) -> Result<SegmentVersion, StoreError> {
+        let mut version = SegmentVersion { segment: Arc::clone(segment), deleted: None };
+        delete(&mut version, self.dead_delta.within(rows).into_iter(), allocator)?;
+        Ok(version)
     }
 }

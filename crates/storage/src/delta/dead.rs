@@ -2,7 +2,6 @@
 //! long as the one before it, so that a row is merged into a longer run as often as its set doubles, and is looked for
 //! in as many runs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use numa::{Budget, MemoryError, Reservation};
@@ -60,7 +59,6 @@ impl DeadRows {
         let mut merged = Vec::with_capacity(total);
         self.runs[kept..].iter().for_each(|run| merged.extend_from_slice(&run.rows));
         merged.append(&mut rows);
-        // Sorted runs one behind the other: a stable sort merges them.
         merged.sort();
         let mut runs = Vec::with_capacity(kept + 1);
         runs.extend_from_slice(&self.runs[..kept]);
@@ -68,15 +66,20 @@ impl DeadRows {
         Ok(DeadRows { runs, count })
     }
 
-    /// The lower halves of the rows, in any order, by their upper halves.
-    pub(super) fn by_segment(&self) -> BTreeMap<u32, Vec<u32>> {
-        let mut segments: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for run in &self.runs {
-            for rows in run.rows.chunk_by(|a, b| a >> 32 == b >> 32) {
-                segments.entry((rows[0] >> 32) as u32).or_default().extend(rows.iter().map(|&row| row as u32));
-            }
-        }
-        segments
+    /// The rows that `earlier` does not have, ascending; `None` where it has one that is not here. It takes time for
+    /// the runs that were merged since, which are a few times as long as what came to be dead.
+    pub(super) fn since(&self, earlier: &DeadRows) -> Option<Vec<u64>> {
+        let shared = self.runs.iter().zip(&earlier.runs).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
+        let before = sorted(&earlier.runs[shared..]);
+        let mut before = before.iter().copied().peekable();
+        let mut rows = sorted(&self.runs[shared..]);
+        rows.retain(|row| before.next_if_eq(row).is_none());
+        before.peek().is_none().then_some(rows)
+    }
+
+    /// All rows, ascending.
+    pub(super) fn all(&self) -> Vec<u64> {
+        sorted(&self.runs)
     }
 
     /// Those within a range, counted from where it begins, in any order.
@@ -90,4 +93,13 @@ impl DeadRows {
         }
         rows
     }
+}
+
+/// The rows of some runs, ascending.
+fn sorted(runs: &[Arc<Run>]) -> Vec<u64> {
+    let mut rows = Vec::with_capacity(runs.iter().map(|run| run.rows.len()).sum());
+    runs.iter().for_each(|run| rows.extend_from_slice(&run.rows));
+    // Sorted runs one behind the other: a stable sort merges them.
+    rows.sort();
+    rows
 }

@@ -50,8 +50,6 @@ pub(super) struct LogSegment<'a> {
     pieces: Vec<&'a Arc<Piece>>,
     /// Where the segment is kept once it is encoded.
     pub(super) encoded: &'a OnceLock<Arc<Segment>>,
-    /// Numbers of the rows.
-    pub(super) rows: Range<u32>,
 }
 
 impl Log {
@@ -137,18 +135,21 @@ impl Log {
 
     /// What each segment is made of.
     pub(super) fn all_segments(&self) -> impl Iterator<Item = LogSegment<'_>> {
-        let chunks = self.chunks.iter().map(|chunk| LogSegment {
-            pieces: vec![chunk],
-            encoded: &chunk.encoded,
-            rows: chunk.range(),
-        });
-        let rows = self.tail_first()..self.rows;
-        let tail = (!rows.is_empty()).then(|| LogSegment {
-            pieces: self.groups.iter().chain(&self.singles).collect(),
-            encoded: &self.tail,
-            rows,
-        });
+        let chunks = self.chunks.iter().map(|chunk| LogSegment { pieces: vec![chunk], encoded: &chunk.encoded });
+        let tail = (self.tail_first() < self.rows)
+            .then(|| LogSegment { pieces: self.groups.iter().chain(&self.singles).collect(), encoded: &self.tail });
         chunks.chain(tail)
+    }
+
+    /// The closed chunks.
+    pub(super) fn chunks(&self) -> &Arc<Vec<Arc<Piece>>> {
+        &self.chunks
+    }
+
+    /// The rows behind the chunks, which are encoded, and their numbers.
+    pub(super) fn tail(&self) -> Option<(&Arc<Segment>, Range<u32>)> {
+        let rows = self.tail_first()..self.rows;
+        (!rows.is_empty()).then(|| (self.tail.get().expect("the tail is encoded"), rows))
     }
 
     /// Number of the first row behind the chunks.
@@ -183,8 +184,14 @@ impl Piece {
         Ok(Arc::new(Piece::new(pieces[0].first, rows, columns, budget)?))
     }
 
-    fn range(&self) -> Range<u32> {
+    /// Numbers of its rows.
+    pub(super) fn range(&self) -> Range<u32> {
         self.first..self.first + self.rows
+    }
+
+    /// Of a chunk that is encoded: its segment.
+    pub(super) fn segment(&self) -> &Arc<Segment> {
+        self.encoded.get().expect("the chunk is encoded")
     }
 }
 

@@ -24,21 +24,24 @@
 
 mod consolidate;
 mod dead;
+mod encode;
 mod log;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::Budget;
+use parking_lot::Mutex;
 
 use crate::SEGMENT_ROWS_MAX;
 use crate::error::StoreError;
 use crate::segment::SegmentVersion;
 use crate::table::TableVersion;
 use crate::types::surface_schema;
+use consolidate::Newest;
 use dead::DeadRows;
 use log::{CHUNK_ROWS, Log};
 
@@ -78,8 +81,8 @@ struct View {
     /// Segment in the upper half, row in the lower.
     dead_base: DeadRows,
     dead_delta: DeadRows,
-    /// The segments of the log's rows with those that are dead, once somebody consolidated.
-    segments: OnceLock<Vec<SegmentVersion>>,
+    /// Shared by all views that come from one empty delta.
+    newest: Arc<Mutex<Option<Newest>>>,
 }
 
 impl Delta {
@@ -92,7 +95,7 @@ impl Delta {
             log: Log::default(),
             dead_base: DeadRows::default(),
             dead_delta: DeadRows::default(),
-            segments: OnceLock::new(),
+            newest: Arc::default(),
         };
         Delta { view: Arc::new(view) }
     }
@@ -161,7 +164,7 @@ impl Delta {
             log: view.log.with(rows, &view.budget)?,
             dead_base: view.dead_base.with(of_base, &view.budget)?,
             dead_delta: view.dead_delta.with(of_delta, &view.budget)?,
-            segments: OnceLock::new(),
+            newest: Arc::clone(&view.newest),
         };
         Ok(Delta { view: Arc::new(view) })
     }

@@ -10,7 +10,7 @@ use numa::{Allocator, Policy};
 
 use super::log::{CHUNK_ROWS, Log};
 use super::*;
-use crate::segment::Part;
+use crate::segment::{Part, Segment};
 use crate::tests::data::{Random, SHAPES, array, opaque_types, ordered_types};
 use crate::tests::{Threads, assert_same, batch_of, schema_of};
 use crate::{ColumnAllocator, Parallel, RowsToDelete, Serial, Stager, build_part};
@@ -158,6 +158,11 @@ fn check(delta: &Delta, base: &TableVersion, model: &Model, random: &mut Random)
     assert_eq!(rows_of(&columns), expected, "{rows:?}");
 }
 
+/// Which rows live, by segment.
+fn liveness(table: &TableVersion) -> Vec<Vec<bool>> {
+    table.segments().map(|version| (0..version.segment.rows()).map(|row| version.is_live(row)).collect()).collect()
+}
+
 /// An entry of a few rows, and the model with it.
 fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
     let mut model = model.clone();
@@ -189,6 +194,7 @@ fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
         let mut delta = Delta::new(schema(), &budget);
         check(&delta, &base, &model, &mut random);
         let mut kept = Vec::new();
+        let mut held = Vec::new();
         for _ in 0..random.below(220) {
             // A statement that fails: its entry is forgotten, whether it was looked at or not.
             if random.one_in(6) {
@@ -203,16 +209,26 @@ fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
             match random.below(12) {
                 0 => check(&delta, &base, &model, &mut random),
                 1 => kept.push((delta.clone(), model.clone())),
+                // A reader that stays: what is marked later is not to be seen.
+                2 | 3 => {
+                    let table = consolidated(&delta, &base, &Serial);
+                    let seen = liveness(&table);
+                    let live = model.live_places().len();
+                    assert_eq!(seen.iter().flatten().filter(|live| **live).count(), live);
+                    held.push((table, seen));
+                }
+                4 if !held.is_empty() => drop(held.swap_remove(random.below(held.len()))),
                 _ => {}
             }
         }
         check(&delta, &base, &model, &mut random);
+        held.iter().for_each(|(table, seen)| assert_eq!(&liveness(table), seen));
         for (delta, model) in &kept {
             check(delta, &base, model, &mut random);
             check(delta, &base, model, &mut random);
         }
         assert!(budget.used_bytes() >= delta.bytes());
-        drop((delta, kept));
+        drop((delta, kept, held));
         assert_eq!(budget.used_bytes(), 0, "seed {seed}");
     }
 }
@@ -274,6 +290,44 @@ fn every_type_comes_back() {
         assert_same(&delta.take(0, &rows), &expected, &format!("{t}"));
         assert_same(&delta.take(0, &rows[..1]), &expected.slice(0, 1), &format!("{t}"));
         assert_eq!(delta.take(0, &[]).len(), 0);
+    }
+}
+
+/// Few rows are the values that a load makes of them, whatever the table has.
+#[test]
+fn few_rows_are_encoded_as_all_are() {
+    let mut random = Random::new(23);
+    for data_type in ordered_types().into_iter().chain(opaque_types()) {
+        let t = crate::surface_type(&data_type);
+        let schema = schema_of(&t);
+        let allocators = [ColumnAllocator::unplaced()];
+        let built = |array: &ArrayRef| encode::built(&schema, vec![Arc::clone(array)], &allocators, &Serial).unwrap();
+        let likes: [Option<Arc<Segment>>; 3] = [
+            None,
+            Some(built(&array(&t, SHAPES[0], 10, 3, &mut random))),
+            Some(built(&array(&t, SHAPES[SHAPES.len() - 1], 20_000, 20_000, &mut random))),
+        ];
+        for round in 0..12 {
+            let rows = random.pick(&[1, 2, 63, 64, 65, 256, 1024]);
+            let distinct = random.pick(&[1, 2, 5, 1000]);
+            let values = array(&t, random.pick(&SHAPES), rows + 7, distinct, &mut random).slice(7, rows);
+            let like = likes[round % 3].as_deref();
+            let quick = encode::encoded(&schema, &[Arc::clone(&values)], like, &allocators, &Serial).unwrap();
+            let slow = built(&values);
+            let what = format!("{t}, {rows} rows, round {round}");
+            assert_eq!((quick.rows(), slow.rows()), (rows, rows), "{what}");
+            let (quick, slow) = (quick.column(0), slow.column(0));
+            assert_same(&quick.slice(0..rows), &slow.slice(0..rows), &what);
+            assert_eq!(quick.has_nulls(), slow.has_nulls(), "{what}");
+            let some: Vec<u32> = (0..40).map(|_| random.below(rows) as u32).collect();
+            assert_same(&quick.take(&some), &slow.take(&some), &what);
+            if let Some(coded) = quick.as_coded() {
+                let mut codes = Vec::new();
+                coded.unpack(0..rows, &mut codes);
+                let bounds = (*codes.iter().min().unwrap(), *codes.iter().max().unwrap());
+                assert_eq!(coded.code_bounds(0), bounds, "{what}");
+            }
+        }
     }
 }
 
