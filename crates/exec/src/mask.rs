@@ -113,15 +113,15 @@ impl Mask {
         count < self.rows && count * DENSE_ROWS >= self.rows
     }
 
-    /// How many runs of consecutive rows are set.
-    pub(crate) fn runs(&self) -> usize {
-        let mut last = 0;
-        let starts = self.words.iter().map(|&word| {
-            let starts = word & !(word << 1 | last);
-            last = word >> (WORD - 1);
-            starts.count_ones() as usize
-        });
-        starts.sum()
+    /// The rows of a window that are set, `count` of them and one at least, where they follow each other.
+    pub(crate) fn run_in(&self, window: &Range<usize>, count: usize) -> Option<Range<usize>> {
+        let words = self.words_in(window);
+        let first = words.iter().position(|&word| word != 0)?;
+        let start = first * WORD + words[first].trailing_zeros() as usize;
+        let end = start + count;
+        let within = words.get(first..=(end - 1) / WORD)?;
+        let behind = if end % WORD == 0 { 0 } else { within[within.len() - 1] >> (end % WORD) };
+        (behind == 0 && mask_count(within) == count).then(|| window.start + start..window.start + end)
     }
 
     /// Cuts it, of whose rows `marked` are set, at blocks of rows into windows with at most `most` (a block's rows at
@@ -230,14 +230,27 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_counted() {
-        for (every, length) in [(1, 1), (2, 1), (3, 2), (64, 64), (65, 64), (130, 100), (200, 1)] {
-            for rows in [1, 63, 64, 65, 128, 1000] {
-                let mut mask = Mask::empty(rows);
-                (0..rows).filter(|row| row % every < length).for_each(|row| mask.set(row));
-                let is_set = |row: usize| row % every < length;
-                let expected = (0..rows).filter(|&row| is_set(row) && (row == 0 || !is_set(row - 1))).count();
-                assert_eq!(mask.runs(), expected, "{every} {length} {rows}");
+    fn a_run_is_told_from_rows_with_gaps() {
+        for (start, end) in [(0, 1), (0, 64), (0, 1000), (63, 65), (64, 128), (65, 127), (999, 1000), (300, 513)] {
+            let mut mask = Mask::empty(1000);
+            (start..end).for_each(|row| mask.set(row));
+            for window in
+                [0..1000, start / WORD * WORD..1000, start / WORD * WORD..(end.div_ceil(WORD) * WORD).min(1000)]
+            {
+                assert_eq!(mask.run_in(&window, end - start), Some(start..end));
+            }
+            for other in [0, 1, start.saturating_sub(2), (start + end) / 2, end + 1, end + 64, 999] {
+                let mut mask = mask.clone();
+                match mask.words[other.min(999) / WORD] >> (other % WORD) & 1 == 1 {
+                    true => mask.unset(other),
+                    false => mask.set(other.min(999)),
+                }
+                let mut rows = Vec::new();
+                mask.positions_in(&(0..1000), 0, &mut rows);
+                let is_run = rows.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+                let run = rows.first().map(|&first| first as usize..first as usize + rows.len());
+                let expected = if is_run { run } else { None };
+                assert_eq!(mask.run_in(&(0..1000), rows.len()), expected, "{start}..{end} and {other}");
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) const CHUNK_ROWS: usize = 2048;
 /// Rows are picked from unpacked ones where that unpacks at most `n` for each.
 const DENSE_SPAN: usize = 4;
 /// Runs of consecutive rows are copied as such where they are this long, on average.
-pub(crate) const RUN_ROWS: usize = 8;
+const RUN_ROWS: usize = 8;
 
 /// Most rows that are kept in one place: they have numbers of 32 bits, of which the last is [`NO_ROW`].
 pub(crate) const KEPT_ROWS_MAX: usize = NO_ROW as usize;

@@ -16,7 +16,7 @@ use storage::{BLOCK_ROWS, CodePredicate, Column, DictionaryId, Encoding, GRANULE
 use super::{Matches, Scan};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, is_integer, type_bounds};
-use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RUN_ROWS, RowIds};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds};
 use crate::codes::bind::{Coding, CodingKey};
 use crate::codes::input::InputRows;
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
@@ -138,14 +138,9 @@ impl ScanSource {
     }
 
     /// Hands out what passes of a morsel, in chunks of at most `most` rows. Rows that are close to each other come as
-    /// bits, which is less work for whoever loads their columns, unless they are long runs; `as_bits`: those too.
-    fn morsel(
-        &self,
-        morsel: usize,
-        (most, as_bits): (usize, bool),
-        run: &Run<'_>,
-        out: &mut Out<'_>,
-    ) -> Result<bool, ExecError> {
+    /// bits, which is less work for whoever loads their columns than their numbers are, also where all are meant but
+    /// the few that were deleted.
+    fn morsel(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut left = self.scan.rows_needed().unwrap_or(usize::MAX);
         let mut positions = Vec::new();
         for (segment, rows) in &self.scan.morsel(morsel).pieces {
@@ -155,7 +150,7 @@ impl ScanSource {
             run.check()?;
             let counter = self.scan.counter(*segment, rows);
             let piece = SourcePiece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
-            let wanted = piece.hand_out(&mut left, (most, as_bits), &mut positions, out);
+            let wanted = piece.hand_out(&mut left, most, &mut positions, out);
             counter.settle();
             if !wanted? {
                 return Ok(false);
@@ -178,7 +173,7 @@ impl SourcePiece<'_> {
     fn hand_out(
         &self,
         left: &mut usize,
-        (most, as_bits): (usize, bool),
+        most: usize,
         positions: &mut Vec<u32>,
         out: &mut Out<'_>,
     ) -> Result<bool, ExecError> {
@@ -193,11 +188,17 @@ impl SourcePiece<'_> {
             if marked == 0 {
                 return Ok(true);
             }
-            if may_be_bits && mask.is_dense(marked) && (as_bits || mask.runs() * RUN_ROWS > marked) {
+            if may_be_bits && mask.is_dense(marked) {
                 *left -= marked;
                 for (window, count) in mask.windows(marked, most) {
-                    let words = mask.words_in(&window).to_vec();
-                    let ids = RowIds::marked(rows.start + window.start..rows.start + window.end, words, count);
+                    let of_segment = |row: usize| rows.start + row;
+                    let ids = match mask.run_in(&window, count) {
+                        Some(run) => RowIds::Range(of_segment(run.start)..of_segment(run.end)),
+                        None => {
+                            let words = mask.words_in(&window).to_vec();
+                            RowIds::marked(of_segment(window.start)..of_segment(window.end), words, count)
+                        }
+                    };
                     if !out(self.chunk(ids))? {
                         return Ok(false);
                     }
@@ -264,11 +265,11 @@ impl ChunkSource for ScanSource {
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        self.morsel(morsel, (CHUNK_ROWS, false), run, out)
+        self.morsel(morsel, CHUNK_ROWS, run, out)
     }
 
     fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        self.morsel(morsel, (most, true), run, out)
+        self.morsel(morsel, most, run, out)
     }
 }
 

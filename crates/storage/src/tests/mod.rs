@@ -142,7 +142,10 @@ pub(crate) fn check_reads(column: &Column, expected: &ArrayRef, random: &mut dat
         let start = random.below(rows / crate::BLOCK_ROWS + 1) * crate::BLOCK_ROWS;
         let end = start + random.below(rows - start + 1);
         let every = 1 + random.below(40);
-        let marked: Vec<u32> = (start..end).filter(|_| random.below(every) == 0).map(|row| row as u32).collect();
+        // Few rows, or all but few.
+        let few = random.one_in(2);
+        let marked: Vec<u32> =
+            (start..end).filter(|_| (random.below(every) == 0) == few).map(|row| row as u32).collect();
         let mut mask = vec![0_u64; (end - start).div_ceil(64)];
         marked.iter().map(|row| *row as usize - start).for_each(|bit| mask[bit / 64] |= 1 << (bit % 64));
         let taken = take(expected.as_ref(), &arrow::array::UInt32Array::from(marked), None).unwrap();
