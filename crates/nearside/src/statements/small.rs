@@ -174,6 +174,7 @@ fn units_error(error: WriteError) -> Error {
 fn merge(table: u64, running: &Arc<RunningStatement>) -> Result<()> {
     let state = running.home.state();
     let Some(table) = state.by_id(table) else { return Ok(()) };
-    let merged = indexed(compacted(indexed(table.merged()?, running)?.into_table(), running)?, running)?;
+    // What is compacted gets indexes of its own.
+    let merged = indexed(compacted(table.merged()?, running)?, running)?;
     running.home.commit(|state| state.set_table(merged))
 }

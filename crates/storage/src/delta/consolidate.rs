@@ -6,23 +6,22 @@
 //! marks what died since, so that a scan takes time for what was written since the scan before it.
 //!
 //! # Invariants
-//! What is kept is used only for views that have all of it: the same base, its chunks, and each of its dead rows. So
-//! neither a view of another branch nor an older one is made of it; those begin anew and leave it alone.
+//! What is kept is used only for views that have the same base and each of its dead rows, and chunk by chunk, where
+//! they have the very same. So an older view, or one of another branch in which other rows died, begins anew.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use numa::Allocator;
 
 use super::dead::DeadRows;
 use super::encode::encoded;
-use super::log::{LogSegment, Piece};
+use super::log::LogSegment;
 use super::{Delta, View, check_types};
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
 use crate::placement::ColumnAllocator;
-use crate::segment::{Part, Segment, SegmentVersion};
+use crate::segment::{Part, SegmentVersion};
 use crate::table::TableVersion;
 
 /// Rows that died, ascending: of the base as [`View`] names them, and of the log.
@@ -39,8 +38,7 @@ pub(super) struct Newest {
     base: Vec<Arc<Part>>,
     /// The same with more deleted rows.
     parts: Vec<Arc<Part>>,
-    /// The log's chunks, to tell them by, and what they are encoded.
-    chunks: Arc<Vec<Arc<Piece>>>,
+    /// Of the log's chunks.
     segments: Vec<SegmentVersion>,
     dead_base: DeadRows,
     dead_delta: DeadRows,
@@ -69,7 +67,7 @@ impl Delta {
         let view = self.view.as_ref();
         check_types(&base.schema, view.schema.fields().iter().map(|field| field.data_type()))?;
         view.encode_missing(base, allocators, parallel)?;
-        let tail = view.tail(table_allocator)?;
+        let tail = view.log.tail().map(|rows| view.version(&rows, table_allocator)).transpose()?;
         // Whoever waits here finds done what it would have had to do.
         let mut newest = view.newest.lock();
         let (known, died) = match newest.take_if(|newest| newest.entries <= view.entries) {
@@ -95,7 +93,6 @@ impl Newest {
             entries: 0,
             base: base.parts.clone(),
             parts: base.parts.clone(),
-            chunks: Arc::default(),
             segments: Vec::new(),
             dead_base: DeadRows::default(),
             dead_delta: DeadRows::default(),
@@ -106,8 +103,8 @@ impl Newest {
 
     /// What died since; `None` where the view does not have all that is known, or another base.
     fn died_since(&self, view: &View, base: &TableVersion) -> Option<Died> {
-        let are_same = |a: &[Arc<Part>], b: &[Arc<Part>]| a.len() == b.len() && starts_with(a, b);
-        if !are_same(&self.base, &base.parts) || !starts_with(view.log.chunks(), &self.chunks) {
+        let is_same = |(a, b): (&Arc<Part>, &Arc<Part>)| Arc::ptr_eq(a, b);
+        if self.base.len() != base.parts.len() || !self.base.iter().zip(&base.parts).all(is_same) {
             return None;
         }
         let of_base = view.dead_base.since(&self.dead_base)?;
@@ -130,21 +127,25 @@ impl Newest {
             })?;
             delete(version, rows.iter().map(|&row| row as u32), allocator)?;
         }
-        let known = self.segments.len();
-        for (place, chunk) in view.log.chunks().iter().enumerate() {
-            let rows = chunk.range();
-            if place >= known {
-                self.segments.push(view.version(chunk.segment(), rows, allocator)?);
+        let mut known = std::mem::take(&mut self.segments).into_iter();
+        let mut goes_on = true;
+        for chunks in view.log.closed_segments() {
+            // Of another branch, or chunks that are a run by now: all behind it is as well.
+            let before = known.next().filter(|known| goes_on && Arc::ptr_eq(&known.segment, chunks.segment()));
+            goes_on = before.is_some();
+            let Some(mut version) = before else {
+                self.segments.push(view.version(&chunks, allocator)?);
                 continue;
-            }
+            };
+            let rows = chunks.rows;
             let from = died.of_delta.partition_point(|&row| row < u64::from(rows.start));
-            let of_chunk = &died.of_delta[from..];
-            let of_chunk = &of_chunk[..of_chunk.partition_point(|&row| row < u64::from(rows.end))];
-            delete(&mut self.segments[place], of_chunk.iter().map(|&row| row as u32 - rows.start), allocator)?;
+            let of_chunks = &died.of_delta[from..];
+            let of_chunks = &of_chunks[..of_chunks.partition_point(|&row| row < u64::from(rows.end))];
+            delete(&mut version, of_chunks.iter().map(|&row| row as u32 - rows.start), allocator)?;
+            self.segments.push(version);
         }
         Ok(Newest {
             entries: view.entries,
-            chunks: Arc::clone(view.log.chunks()),
             dead_base: view.dead_base.clone(),
             dead_delta: view.dead_delta.clone(),
             ..self
@@ -163,11 +164,6 @@ impl Newest {
         parts.push(Arc::new(Part { segments }));
         parts
     }
-}
-
-/// Whether a list begins with all that is in another, the very same.
-fn starts_with<T>(list: &[Arc<T>], first: &[Arc<T>]) -> bool {
-    list.len() >= first.len() && list.iter().zip(first).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// The segment at a place among those of all parts.
@@ -203,7 +199,8 @@ impl View {
         parallel: &dyn Parallel,
     ) -> Result<(), StoreError> {
         assert_eq!(allocators.len(), self.schema.fields().len(), "one allocator per column");
-        let missing: Vec<_> = self.log.all_segments().filter(|segment| segment.encoded.get().is_none()).collect();
+        let all = self.log.closed_segments().chain(self.log.tail());
+        let missing: Vec<_> = all.filter(|segment| segment.encoded.get().is_none()).collect();
         let like = match missing.is_empty() {
             true => return Ok(()),
             false => base.segments().map(|version| &version.segment).max_by_key(|segment| segment.rows()),
@@ -223,20 +220,10 @@ impl View {
         Ok(())
     }
 
-    /// The rows behind the last chunk, which are encoded.
-    fn tail(&self, allocator: &Allocator) -> Result<Option<SegmentVersion>, StoreError> {
-        self.log.tail().map(|(segment, rows)| self.version(segment, rows, allocator)).transpose()
-    }
-
-    /// A segment of these rows of the log, with those that are dead.
-    fn version(
-        &self,
-        segment: &Arc<Segment>,
-        rows: Range<u32>,
-        allocator: &Allocator,
-    ) -> Result<SegmentVersion, StoreError> {
-        let mut version = SegmentVersion { segment: Arc::clone(segment), deleted: None };
-        delete(&mut version, self.dead_delta.within(rows).into_iter(), allocator)?;
+    /// Rows that are encoded, with those that are dead.
+    fn version(&self, rows: &LogSegment<'_>, allocator: &Allocator) -> Result<SegmentVersion, StoreError> {
+        let mut version = SegmentVersion { segment: Arc::clone(rows.segment()), deleted: None };
+        delete(&mut version, self.dead_delta.within(rows.rows.clone()).into_iter(), allocator)?;
         Ok(version)
     }
 }

@@ -13,6 +13,8 @@ use crate::segment::Segment;
 
 /// An open chunk closes with the entry that brings it to this many rows.
 pub(super) const CHUNK_ROWS: usize = 1024;
+/// Chunks that make one segment once there are so many: a scan takes time for each segment, whatever its rows.
+pub(super) const RUN_CHUNKS: usize = 8;
 /// Singles that are merged into a group. Chunks close before there are more groups than that.
 const GROUP_PIECES: usize = 32;
 /// An array may hold twice what its rows need and this much more before they are copied.
@@ -35,7 +37,7 @@ pub(super) struct Log {
 
 /// Consecutive rows.
 #[derive(Debug)]
-pub(super) struct Piece {
+struct Piece {
     /// Number of the first row.
     first: u32,
     rows: u32,
@@ -43,6 +45,8 @@ pub(super) struct Piece {
     charge: Reservation,
     /// Of a chunk: its segment, once somebody needed it.
     encoded: OnceLock<Arc<Segment>>,
+    /// Of the last chunk of a run: the run's segment. No log has it behind other chunks.
+    run: OnceLock<Arc<Segment>>,
 }
 
 /// Rows that make one segment.
@@ -50,6 +54,8 @@ pub(super) struct LogSegment<'a> {
     pieces: Vec<&'a Arc<Piece>>,
     /// Where the segment is kept once it is encoded.
     pub(super) encoded: &'a OnceLock<Arc<Segment>>,
+    /// Numbers of the rows.
+    pub(super) rows: Range<u32>,
 }
 
 impl Log {
@@ -122,34 +128,49 @@ impl Log {
 
     /// Into how many segments the rows go.
     pub(super) fn segments(&self) -> usize {
-        self.chunks.len() + usize::from(self.tail_first() < self.rows)
+        self.closed() + usize::from(self.tail_first() < self.rows)
+    }
+
+    /// Segments of whole runs, and of chunks behind those.
+    fn closed(&self) -> usize {
+        self.chunks.len() / RUN_CHUNKS + self.chunks.len() % RUN_CHUNKS
     }
 
     /// The numbers of the rows of a segment.
     pub(super) fn segment_rows(&self, place: usize) -> Option<Range<u32>> {
-        match self.chunks.get(place) {
-            Some(chunk) => Some(chunk.range()),
+        match self.chunks_of(place) {
+            Some(chunks) => Some(rows_of(chunks)),
             None => (place < self.segments()).then(|| self.tail_first()..self.rows),
         }
     }
 
-    /// What each segment is made of.
-    pub(super) fn all_segments(&self) -> impl Iterator<Item = LogSegment<'_>> {
-        let chunks = self.chunks.iter().map(|chunk| LogSegment { pieces: vec![chunk], encoded: &chunk.encoded });
-        let tail = (self.tail_first() < self.rows)
-            .then(|| LogSegment { pieces: self.groups.iter().chain(&self.singles).collect(), encoded: &self.tail });
-        chunks.chain(tail)
+    /// The chunks of a segment; `None` behind them.
+    fn chunks_of(&self, place: usize) -> Option<&[Arc<Piece>]> {
+        let runs = self.chunks.len() / RUN_CHUNKS;
+        match place {
+            _ if place < runs => Some(&self.chunks[place * RUN_CHUNKS..][..RUN_CHUNKS]),
+            _ if place < self.closed() => Some(&self.chunks[runs * RUN_CHUNKS + place - runs..][..1]),
+            _ => None,
+        }
     }
 
-    /// The closed chunks.
-    pub(super) fn chunks(&self) -> &Arc<Vec<Arc<Piece>>> {
-        &self.chunks
+    /// What each segment of chunks is made of.
+    pub(super) fn closed_segments(&self) -> impl Iterator<Item = LogSegment<'_>> {
+        (0..self.closed()).filter_map(|place| self.chunks_of(place)).map(|chunks| LogSegment {
+            encoded: match chunks {
+                [chunk] => &chunk.encoded,
+                run => &run[run.len() - 1].run,
+            },
+            pieces: chunks.iter().collect(),
+            rows: rows_of(chunks),
+        })
     }
 
-    /// The rows behind the chunks, which are encoded, and their numbers.
-    pub(super) fn tail(&self) -> Option<(&Arc<Segment>, Range<u32>)> {
+    /// What the segment of the rows behind the chunks is made of, if there are any.
+    pub(super) fn tail(&self) -> Option<LogSegment<'_>> {
         let rows = self.tail_first()..self.rows;
-        (!rows.is_empty()).then(|| (self.tail.get().expect("the tail is encoded"), rows))
+        let pieces = || self.groups.iter().chain(&self.singles).collect();
+        (!rows.is_empty()).then(|| LogSegment { pieces: pieces(), encoded: &self.tail, rows })
     }
 
     /// Number of the first row behind the chunks.
@@ -170,7 +191,7 @@ impl Piece {
     fn new(first: u32, rows: u32, columns: Vec<ArrayRef>, budget: &Arc<Budget>) -> Result<Piece, StoreError> {
         let bytes: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
         let charge = budget.reserve((size_of::<Piece>() + bytes) as u64)?;
-        Ok(Piece { first, rows, columns, charge, encoded: OnceLock::new() })
+        Ok(Piece { first, rows, columns, charge, encoded: OnceLock::new(), run: OnceLock::new() })
     }
 
     /// Consecutive pieces, one at least, as one.
@@ -184,18 +205,22 @@ impl Piece {
         Ok(Arc::new(Piece::new(pieces[0].first, rows, columns, budget)?))
     }
 
-    /// Numbers of its rows.
-    pub(super) fn range(&self) -> Range<u32> {
+    fn range(&self) -> Range<u32> {
         self.first..self.first + self.rows
-    }
-
-    /// Of a chunk that is encoded: its segment.
-    pub(super) fn segment(&self) -> &Arc<Segment> {
-        self.encoded.get().expect("the chunk is encoded")
     }
 }
 
+/// Numbers of the rows of consecutive pieces, one at least.
+fn rows_of(pieces: &[Arc<Piece>]) -> Range<u32> {
+    pieces[0].range().start..pieces[pieces.len() - 1].range().end
+}
+
 impl LogSegment<'_> {
+    /// What it is encoded, which it is.
+    pub(super) fn segment(&self) -> &Arc<Segment> {
+        self.encoded.get().expect("the rows are encoded")
+    }
+
     /// The columns of the rows.
     ///
     /// # Errors

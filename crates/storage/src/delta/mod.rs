@@ -3,13 +3,14 @@
 //! A delta is a log of entries, each of added rows and of rows that died with them, as of one entry. It never changes;
 //! the next one shares what stays the same, so that a reader's view costs nothing and a writer's next entry little:
 //! ```text
-//! chunks   [ 1024 rows or more ] [ ... ] [ ... ]    one list, shared until a chunk joins; encoded once, by who scans
+//! chunks   [ 1024 rows or more ] [ ... ] [ ... ]    one list, shared until a chunk joins; encoded by who scans, once
+//!                                                   each, and once more eight together
 //! groups   [ 32 entries ] [ 32 entries ] ...        merged, so that an entry copies two lists of 32 at most
 //! singles  [ entry ] [ entry ] ...
 //! dead     [ sorted ............ ] [ ..... ] [ . ]  runs, each less than half of the one before it
 //! ```
-//! [`Delta::consolidated`] makes a table version that can be scanned: the base's segments and one more for each chunk
-//! and for what is behind the last chunk.
+//! [`Delta::consolidated`] makes a table version that can be scanned: the base's segments and one more for each eight
+//! chunks, for each chunk behind those, and for what is behind the last chunk.
 //!
 //! # Invariants
 //! - Rows of the log are numbered from 0 in the order in which they were added; a number never changes.
@@ -43,10 +44,10 @@ use crate::table::TableVersion;
 use crate::types::surface_schema;
 use consolidate::Newest;
 use dead::DeadRows;
-use log::{CHUNK_ROWS, Log};
+use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 
-/// Most rows of one entry: with the rows of an open chunk before them they fit one segment.
-const ENTRY_ROWS_MAX: usize = SEGMENT_ROWS_MAX - CHUNK_ROWS;
+/// Most rows of one entry: with the rows of an open chunk before them they make a chunk of a run that fits one segment.
+const ENTRY_ROWS_MAX: usize = SEGMENT_ROWS_MAX / RUN_CHUNKS - CHUNK_ROWS;
 
 /// A row of a table with a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -176,7 +176,7 @@ fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
         let gone = model.delta.iter().position(|row| !row.1);
         dead.extend(gone.map(|row| TableRow::Delta { row: row as u32 }));
     }
-    let most = random.pick(&[0, 1, 1, 2, 50, 50]);
+    let most = random.pick(&[0, 1, 1, 2, 50, 50, 900]);
     let first = model.delta.len();
     let rows: Vec<Row> = (0..random.below(most + 1)).map(|i| row((first + i) as i64, random)).collect();
     let next = delta.with(batch(&rows), &dead).unwrap();
@@ -187,6 +187,7 @@ fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
 
 #[test]
 fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
+    let mut longest = 0;
     for seed in 0..12 {
         let mut random = Random::new(seed);
         let budget = Budget::new("test", u64::MAX);
@@ -222,6 +223,7 @@ fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
             }
         }
         check(&delta, &base, &model, &mut random);
+        longest = longest.max(delta.view.log.segment_rows(0).map_or(0, |rows| rows.len()));
         held.iter().for_each(|(table, seen)| assert_eq!(&liveness(table), seen));
         for (delta, model) in &kept {
             check(delta, &base, model, &mut random);
@@ -231,6 +233,7 @@ fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
         drop((delta, kept, held));
         assert_eq!(budget.used_bytes(), 0, "seed {seed}");
     }
+    assert!(longest > 2 * CHUNK_ROWS, "no run of chunks: {longest} rows");
 }
 
 #[test]
@@ -393,7 +396,9 @@ fn one_row_at_a_time_stays_small() {
     }
     assert!(delta.bytes() < 150 * count as u64, "{} bytes", delta.bytes());
     let table = consolidated(&delta, &TableVersion::empty(&schema()), &Serial);
-    assert_eq!((table.segments().count(), table.rows()), (count as usize / CHUNK_ROWS + 1, count as usize / 2));
+    let chunks = count as usize / CHUNK_ROWS;
+    let segments = chunks / RUN_CHUNKS + chunks % RUN_CHUNKS + 1;
+    assert_eq!((table.segments().count(), table.rows()), (segments, count as usize / 2));
     let live = |row: u32| delta.is_live(TableRow::Delta { row }, &TableVersion::empty(&schema()));
     assert!((0..count as u32).all(|row| live(row) == (row >= count as u32 / 2)));
 }
@@ -516,7 +521,7 @@ fn row_numbers_end() {
         delta.with(many.slice(0, CHUNK_ROWS - 1), &[]).unwrap().with(many.slice(1, ENTRY_ROWS_MAX), &[]).unwrap();
     let base = TableVersion::empty(&schema_of(&t));
     let table = most.consolidated(&base, &[ColumnAllocator::unplaced()], &Allocator::unplaced(), &Serial).unwrap();
-    assert_eq!((table.segments().count(), table.rows()), (1, SEGMENT_ROWS_MAX - 1));
+    assert_eq!((table.segments().count(), table.rows()), (1, CHUNK_ROWS - 1 + ENTRY_ROWS_MAX));
 }
 
 /// A writer replaces the row that it wrote before and adds another, so that view `n` has `n` live rows.
