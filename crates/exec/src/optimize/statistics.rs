@@ -25,6 +25,8 @@ use crate::plan::predicate::Predicate;
 
 /// Rows of a segment's sample.
 const SAMPLE_ROWS: usize = 1024;
+/// One row in `n` that is stored as it is, beside codes, tells nothing of how many values there are.
+const PLAIN_SHARE: f64 = 8.0;
 /// Most segments of a table that are sampled.
 const SAMPLED_SEGMENTS: usize = 4;
 /// Neighbouring rows that are looked at together to see whether they repeat values, and how many such groups.
@@ -200,14 +202,15 @@ pub(super) fn facts(snapshot: &TableVersion, column: usize) -> ColumnFacts {
     let (mut rows, mut last, mut unbounded) = (0.0, None, false);
     let (mut most, mut sum, mut share) = (0.0f64, 0.0, 1.0f64);
     let mut affine = false;
+    // Rows of plain segments, and of the largest.
+    let mut plain = (0.0, 0.0f64);
     for version in snapshot.segments().filter(|v| v.live_rows() > 0) {
         let stored = version.segment.column(column);
         rows += version.live_rows() as f64;
         known.nullable |= stored.has_nulls();
         let Some(coded) = stored.as_coded() else {
-            // Values that do not pay as codes are nearly unique.
-            (sum, unbounded) = (sum + version.live_rows() as f64, true);
-            most = most.max(version.live_rows() as f64);
+            unbounded = true;
+            plain = (plain.0 + version.live_rows() as f64, plain.1.max(version.live_rows() as f64));
             continue;
         };
         let dictionary = coded.dictionary();
@@ -228,6 +231,11 @@ pub(super) fn facts(snapshot: &TableVersion, column: usize) -> ColumnFacts {
     }
     if unbounded {
         known.bounds = None;
+    }
+    // Values that do not pay as codes are nearly unique. Few rows beside codes are those of small writes, which are kept
+    // as they are whatever they hold.
+    if last.is_none() || plain.0 * PLAIN_SHARE > rows {
+        (sum, most) = (sum + plain.0, most.max(plain.1));
     }
     let values = known.bounds.map_or(f64::MAX, |(low, high)| high - low + 1.0);
     known.distinct = match known.bounds {

@@ -151,16 +151,23 @@ fn distances(
         }
     };
     let any = low <= high;
-    let span = if any { high.wrapping_sub(low) as u64 } else { 0 };
-    if span >= VIDS_MAX {
+    let (base, span) = if any { (low, high.wrapping_sub(low) as u64) } else { (0, 0) };
+    let distance = |(row, key): (usize, &i64)| match !nulls || is_valid(row) {
+        true => key.wrapping_sub(base) as u64,
+        false => 0,
+    };
+    let step = common_step(keys.iter().enumerate().map(distance));
+    let last = span / step;
+    if last >= VIDS_MAX {
         return Ok(None);
     }
-    let (base, len) = if any { (low, span as u32 + 1) } else { (0, 0) };
-    let dictionary = Dictionary::affine(data_type.clone(), Affine { base: base.into(), step: 1 }, len);
+    let len = if any { last as u32 + 1 } else { 0 };
+    let dictionary = Dictionary::affine(data_type.clone(), Affine { base: base.into(), step: step.into() }, len);
     let bits = code_bits(&dictionary, nulls);
     let first = u32::from(nulls);
     let code = |(row, key): (usize, &i64)| match !nulls || is_valid(row) {
-        true => key.wrapping_sub(base) as u32 + first,
+        true if step == 1 => key.wrapping_sub(base) as u32 + first,
+        true => (key.wrapping_sub(base) as u64 / step) as u32 + first,
         false => 0,
     };
     let codes: Vec<u32> = keys.iter().enumerate().map(code).collect();
@@ -170,10 +177,24 @@ fn distances(
         let region = region.insert(of.codes(codes.len(), bits, 0).region(4 * words)?);
         pack(&codes, bits, &mut region.words_mut()[..words]);
     }
-    let highest = if any { span as u32 + first } else { 0 };
+    let highest = if any { last as u32 + first } else { 0 };
     let lowest = if nulls { 0 } else { codes.iter().copied().min().unwrap_or(0) };
     let column = CodedColumn::new(codes.len(), Arc::new(dictionary), nulls, region, vec![(lowest, highest)]);
     Ok(Some(Column::Coded(column)))
+}
+
+/// The largest step in which all distances are whole, 1 where all are 0.
+fn common_step(distances: impl Iterator<Item = u64>) -> u64 {
+    let mut step = 0;
+    for mut distance in distances {
+        while distance > 0 {
+            (step, distance) = (distance, step % distance);
+        }
+        if step == 1 {
+            break;
+        }
+    }
+    step.max(1)
 }
 
 /// Numbers as they are stored.
