@@ -75,10 +75,11 @@ constants! {
     /// Lines that a core can have in flight on independent random accesses. 10: line fill buffers of the first cache,
     /// same manual, Nehalem to Skylake.
     lines_random = 10.0;
-    /// Look-ups in a tree that a core has under way at once. 2: the reorder buffer (168 entries in Sandy Bridge, 128 in
-    /// Bulldozer; same manual, and AMD Software Optimization Guide for Family 15h) over some 70 instructions of a
-    /// look-up.
-    lookups_in_flight = 2.0;
+    /// Look-ups in a tree that a core has under way at once. 10: batches go down side by side, each asking for its next
+    /// line. `nearside bench keyed --dense --threads 1` (revision 09a7c58), a look-up in batches of 1 and of 1,000:
+    /// 1,466 and 168 ns with 24 million keys, 54 and 49.5 ns with 50,000, which wait for nothing; so waits are shared by
+    /// 11.9 (on a busy machine, both alike). More than `lines_random` no core of the papers has on its way.
+    lookups_in_flight = 10.0;
     /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology
     /// Journal 2002 (16 to 28 percent on server loads).
     smt_gain = 1.25;
@@ -107,14 +108,13 @@ constants! {
     sum_ns_per_row = 0.5;
     /// The work of a random access besides waiting for memory, in ns. 4: `bench/floors`.
     random_access_ns = 4.0;
-    /// Looking a value up in an index, without waiting for memory, in ns per key. 20: two random accesses' work per
-    /// level of a tree of the fan-out below is within it; the point look-ups of `nearside bench point` take 8.6 us per
-    /// statement, of which the statement is the larger part.
-    lookup_ns = 20.0;
-    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 159: what an upsert took more
-    /// than a look-up, besides the work of a look-up: `nearside bench keyed --keys 500000 --dense --threads 1`, 5.4 and
-    /// 21.7 million per second (revision 66b6fec, on a busy machine, so at most that).
-    upsert_ns = 159.0;
+    /// Looking a value up in an index, without waiting for memory, in ns per key. 36: `nearside bench keyed --keys
+    /// 500000 --dense --threads 1`, 21.7 million per second (revision 66b6fec, on a busy machine, so at most that), less
+    /// the waits for four lines in the last-level cache, `lookups_in_flight` at a time. Drawing the key is in it.
+    lookup_ns = 36.0;
+    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 175: as above, 5.4 million per
+    /// second, so 139 ns more than a look-up. The version from before is kept, which the paper's upsert does not.
+    upsert_ns = 175.0;
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
@@ -132,12 +132,12 @@ constants! {
     /// A look-up within a command of a unit, in bytes. 8: its key. A command carries a batch of keys and names the
     /// function that the unit calls with what it finds, so there is a header per buffer and no result on its way back.
     command_bytes = 8.0;
-    /// Handing a range of dense keys to another unit of the same node, in ns per pair. 0.31: `nearside bench keyed
-    /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs in a build that is
-    /// optimised a little (the profile of tests), so at most that.
-    link_ns_per_pair = 0.31;
-    /// The same to a unit of another node, whose memory is another arena, in ns per pair. 18.2: as above.
-    copy_ns_per_pair = 18.2;
+    /// Handing a range of dense keys to another unit of the same node, in ns per pair. 0.11: `nearside bench keyed
+    /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs (release, revision 09a7c58,
+    /// nothing else on the machine).
+    link_ns_per_pair = 0.11;
+    /// The same to a unit of another node, whose memory is another arena, in ns per pair. 2.26: as above.
+    copy_ns_per_pair = 2.26;
     /// Waking a parked worker, in ns. 23,750: half of the round trip of 47.5 us that `nearside bench sched` measures.
     wake_ns = 23_750.0;
     /// Binding and starting a prepared statement, in ns. 4,400: `nearside bench plan`.

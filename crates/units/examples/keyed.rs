@@ -7,12 +7,13 @@ use std::sync::Arc;
 use congee::Congee;
 use crossbeam_skiplist::SkipMap;
 use masstree::{MassTree, RangeBound};
-use numa::{Budget, Topology};
+use numa::{Allocator, Budget, Policy, Topology};
 use parking_lot::RwLock;
 use scc::TreeIndex;
 use sched::{Config, Scheduler};
 use units::bench::{OrderedMap, PHASES, Plan, RANGE_PAIRS, measure};
 use units::store::{Store, UnitPlace};
+use units::tree::SharedTree;
 
 /// Ordered maps with a lock each, by the highest bits that keys differ in.
 struct Shards {
@@ -188,10 +189,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print!("{:<20}", "map");
     PHASES.iter().for_each(|phase| print!(" {phase:>9}"));
     println!();
-    let makers: [Maker; 6] = [
+    let makers: [Maker; 7] = [
         |scheduler, last_key| {
             let store = Store::new(UnitPlace::of_slots(scheduler, &Budget::unlimited())).expect("there is memory");
             Box::new(store.create(last_key, 8))
+        },
+        |scheduler, _| {
+            let nodes = Topology::discover().expect("it was discovered before").usable_memory_nodes().to_vec();
+            let allocator = Allocator::new(Policy::Interleaved(nodes), Budget::unlimited());
+            Box::new(SharedTree::new(allocator, scheduler.threads(), 8))
         },
         |_, _| Box::new(Radix(Congee::default())),
         |_, _| Box::new(Layers(MassTree::new())),

@@ -15,6 +15,7 @@ use sched::{Affinity, Scheduler, SlotId, Statement};
 
 use crate::request::WriteKind;
 use crate::store::Keyed;
+use crate::tree::SharedTree;
 
 pub mod shifting;
 pub mod transfers;
@@ -186,6 +187,31 @@ impl OrderedMap for Keyed {
     fn range(&self, first: u64) -> Option<usize> {
         let mut count = 0;
         Keyed::range(self, first, u64::MAX, &self.store().pin(), |_, _| {
+            count += 1;
+            count < RANGE_PAIRS
+        });
+        Some(count)
+    }
+}
+
+impl OrderedMap for SharedTree {
+    fn name(&self) -> &str {
+        "shared index"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        if let Err(error) = SharedTree::write(self, pairs) {
+            panic!("{error}");
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        self.lookup(keys, found);
+    }
+
+    fn range(&self, first: u64) -> Option<usize> {
+        let mut count = 0;
+        SharedTree::range(self, first, u64::MAX, |_, _| {
             count += 1;
             count < RANGE_PAIRS
         });

@@ -5,17 +5,17 @@
 //! of a node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the
 //! same levels; with units a node's cache holds those of its own part.
 //!
-//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a
-//! buffer per unit. A full buffer is copied to where the
-//! other unit reads it and announced there.
+//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a buffer per unit.
+//! A full buffer is copied to where the other unit reads it and announced there.
 //!
 //! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to
 //! memory. Where all cpus share the index, a record that a cache holds was mostly written by another node since,
 //! and comes from there.
 //!
 //! # Limits
-//! Upserts set values of keys that are there: no node grows. An atomic instruction costs no more than a plain one. Keys
-//! are uniform. What is cached is what would be cached in the long run; there is no warming up.
+//! Upserts set values of keys that are there: no node grows. An atomic instruction costs no more than a plain one, and
+//! what a unit's upsert costs to keep the version from before is also counted where the index is shared. Keys are
+//! uniform. What is cached is what would be cached in the long run; there is no warming up.
 //!
 //! Source: Kissinger et al., ADMS 2014, sections 3.2, 4.1 and 4.2.
 

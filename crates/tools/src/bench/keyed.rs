@@ -9,6 +9,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,8 +19,9 @@ use serde_json::json;
 use units::balancer::Algorithm;
 use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
 use units::bench::transfers::measure_transfers;
-use units::bench::{PHASES, Plan, measure};
+use units::bench::{OrderedMap, PHASES, Plan, measure};
 use units::store::{Keyed, Store, UnitPlace};
+use units::tree::SharedTree;
 
 use super::database_of;
 use super::report::{Better, Figure, Output, report, write_head};
@@ -38,6 +40,7 @@ const TICK: Duration = Duration::from_millis(250);
   nearside bench keyed                               10 million random keys
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
+  nearside bench keyed --dense --shared              and the same on one tree that every thread changes
   nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
 Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
@@ -72,6 +75,10 @@ pub struct Arguments {
     /// Then hand half of the keys to another unit and back, linked and copied, and say what that takes per pair
     #[arg(long)]
     transfers: bool,
+    /// Then do the four phases on a shared index: one tree of the same kind, interleaved over the nodes, which every
+    /// thread changes by atomic instructions, without units, routing and versions
+    #[arg(long)]
+    shared: bool,
     /// What keys and their order are made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -95,19 +102,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let store = Store::new(UnitPlace::of_slots(scheduler, &budget)).map_err(|error| Failure::new(error.to_string()))?;
     let keyed = store.create(plan.last_key(), arguments.prefix_bits);
     writeln!(out, "keys      {} in batches of {}\n", thousands(plan.keys), thousands(plan.batch as u64))?;
-    writeln!(out, "{:<8} {:>14}", "phase", "per second")?;
-    let mut figures = Vec::new();
-    for phase in PHASES {
-        let per_second = measure(scheduler, &keyed, plan, phase).map_err(|error| Failure::new(error.to_string()))?;
-        writeln!(out, "{phase:<8} {:>14}", thousands(per_second as u64))?;
-        figures.push(Figure::new(phase.to_string(), per_second, "per s", Better::More));
-    }
+    let mut figures = run_phases(scheduler, &keyed, plan, "", &mut out)?;
     store.settle();
     let bytes = keyed.used_bytes();
-    let per_pair = bytes as f64 / keyed.len() as f64;
-    writeln!(out, "\nmemory    {}, {per_pair:.1} bytes per pair", human(bytes))?;
-    let figure = Figure::new("bytes per pair", per_pair, "bytes", Better::Less);
-    figures.push(if plan.dense { figure.with_target(DENSE_BYTES_TARGET) } else { figure });
+    writeln!(out)?;
+    figures.push(memory(bytes, keyed.len(), plan, "", &mut out)?);
     for (unit, counts) in store.counts().iter().enumerate() {
         let node = counts.node.map_or_else(String::new, |node| format!(" on node {node}"));
         writeln!(out, "unit {unit:<4} {} commands, {} keys{node}", thousands(counts.commands), thousands(counts.keys))?;
@@ -117,16 +116,24 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let each = Duration::from_secs(u64::from(seconds));
         figures.extend(run_shifting(scheduler, &keyed, plan, each, &mut out)?);
     }
+    // What follows fills stores of its own, one after the other.
+    drop(keyed);
     if arguments.transfers {
-        // Two more stores of as many keys, one after the other.
-        drop(keyed);
-        let allocator = Allocator::new(Policy::Local, budget);
+        let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
         let costs = measure_transfers(&allocator, plan).map_err(Failure::new)?;
         writeln!(out)?;
         for (name, ns) in [("link", costs.link_ns), ("copy", costs.copy_ns)] {
             writeln!(out, "{name:<9} {ns:.2} ns per pair")?;
             figures.push(Figure::new(format!("{name} a pair"), ns, "ns", Better::Less));
         }
+    }
+    if arguments.shared {
+        let nodes = database.topology().usable_memory_nodes().to_vec();
+        let allocator = Allocator::new(Policy::Interleaved(nodes), budget);
+        let shared = SharedTree::new(allocator, threads, arguments.prefix_bits);
+        writeln!(out, "\nshared    one tree that every thread changes\n")?;
+        figures.extend(run_phases(scheduler, &shared, plan, "shared ", &mut out)?);
+        figures.push(memory(shared.used_bytes(), shared.len(), plan, "shared ", &mut out)?);
     }
     if let Some(json) = json {
         let given = json!({
@@ -137,6 +144,32 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         writeln!(out, "\nwritten to {}", json.path().display())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs and prints all phases on a map; figures have a word before the phase's name.
+fn run_phases(
+    scheduler: &Scheduler,
+    map: &dyn OrderedMap,
+    plan: Plan,
+    word: &str,
+    out: &mut impl Write,
+) -> Result<Vec<Figure>, Failure> {
+    writeln!(out, "{:<8} {:>14}", "phase", "per second")?;
+    let mut figures = Vec::new();
+    for phase in PHASES {
+        let per_second = measure(scheduler, map, plan, phase).map_err(Failure::new)?;
+        writeln!(out, "{phase:<8} {:>14}", thousands(per_second as u64))?;
+        figures.push(Figure::new(format!("{word}{phase}"), per_second, "per s", Better::More));
+    }
+    Ok(figures)
+}
+
+/// Prints the memory of a map.
+fn memory(bytes: u64, pairs: u64, plan: Plan, word: &str, out: &mut impl Write) -> Result<Figure, Failure> {
+    let per_pair = bytes as f64 / pairs as f64;
+    writeln!(out, "memory    {}, {per_pair:.1} bytes per pair", human(bytes))?;
+    let figure = Figure::new(format!("{word}bytes per pair"), per_pair, "bytes", Better::Less);
+    Ok(if plan.dense { figure.with_target(DENSE_BYTES_TARGET) } else { figure })
 }
 
 /// Writes the range that moves, and prints each tick.
@@ -179,4 +212,38 @@ fn run_shifting(
         writeln!(out, "unit {:<4} {pairs} pairs from key {first}, {}, {time} ns per key", of.unit, human(of.bytes))?;
     }
     Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn a_shared_index_has_the_figures_of_units() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keyed.json");
+        let path = path.to_str().unwrap();
+        let words =
+            ["keyed", "--keys", "20000", "--dense", "--shared", "--transfers", "--threads", "2", "--json", path];
+        run(&Line::parse_from(words).arguments).unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let figures = report["figures"].as_array().unwrap();
+        let value =
+            |name: &str| figures.iter().find(|figure| figure["name"] == name).unwrap()["value"].as_f64().unwrap();
+        for phase in PHASES {
+            assert!(value(&phase.to_string()) > 0.0 && value(&format!("shared {phase}")) > 0.0);
+        }
+        // Trees of one shape: a unit more has a few blocks more.
+        let (units, shared) = (value("bytes per pair"), value("shared bytes per pair"));
+        assert!((shared..shared * 1.1).contains(&units), "{units} and {shared}");
+        assert!(value("link a pair") > 0.0);
+    }
 }

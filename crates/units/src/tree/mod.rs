@@ -31,12 +31,14 @@ mod owner;
 mod range;
 mod room;
 mod settle;
+mod shared;
 mod slot;
 #[cfg(test)]
 mod tests;
 mod way;
 
 pub use owner::{Change, ChangeError, Owner};
+pub use shared::SharedTree;
 
 #[cfg(test)]
 pub(crate) use handover::fault;

@@ -1,13 +1,14 @@
 //! The blocks of a tree as words: inner nodes, leaves, direct leaves, and the values from before changes.
 //!
 //! ```text
-//! inner   prefix, 7 unused | 2^bits slots
+//! inner   prefix, latch, 6 unused | 2^bits slots
 //! leaf    sequence, count + undo | keys | values                     4 * lines - 1 of each
 //! direct  sequence, undo, base, 4 words of bits | 256 values
 //! undo    next + present, key, value, mark
 //! ```
 //! A leaf is changed by its owner alone, in place: the sequence is odd meanwhile, and a reader that saw it odd or
-//! changed reads again. A leaf that was replaced keeps what it had for the readers that are still in it.
+//! changed reads again. A leaf that was replaced keeps what it had for the readers that are still in it. Only where a
+//! tree has several writers (`shared.rs`) there are latches: a word of inner nodes, two high bits of a leaf's sequence.
 
 use super::slot::{Child, DIRECT_BITS};
 use crate::arena::{Arena, Block, LINE_WORDS};
@@ -16,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words before an inner node's slots.
 pub(super) const INNER_HEAD: usize = LINE_WORDS;
+/// The word of an inner node that a writer among several takes to change its slots.
+pub(super) const INNER_LATCH: usize = 1;
 /// The most lines of a leaf with keys.
 pub(super) const LEAF_LINES_MAX: usize = 6;
 /// Values of a direct leaf.
@@ -288,40 +291,55 @@ impl<'a> Leaf<'a> {
 
     /// Sets or removes a key's value and links what was there before. A key that was not there needs a place.
     pub(super) fn change(&self, key: u64, value: Option<u64>, undo: Block) {
-        self.write(|leaf| {
-            match leaf.kind {
-                LeafKind::Keyed { capacity } => {
-                    let count = leaf.count();
-                    let mut count_after = count;
-                    match (leaf.search(key, count), value) {
-                        (Ok(place), Some(value)) => leaf.set(2 + capacity + place, value),
-                        (Ok(place), None) => {
-                            leaf.shift_down(place, count, capacity);
-                            count_after = count - 1;
-                        }
-                        (Err(place), Some(value)) => {
-                            leaf.shift_up(place, count, capacity);
-                            leaf.set(2 + place, key);
-                            leaf.set(2 + capacity + place, value);
-                            count_after = count + 1;
-                        }
-                        (Err(_), None) => {}
+        self.write(|leaf| leaf.change_here(key, value, undo));
+    }
+
+    /// The same, where the sequence is odd already.
+    pub(super) fn change_here(&self, key: u64, value: Option<u64>, undo: Block) {
+        match self.kind {
+            LeafKind::Keyed { capacity } => {
+                let count = self.count();
+                let mut count_after = count;
+                match (self.search(key, count), value) {
+                    (Ok(place), Some(value)) => self.set(2 + capacity + place, value),
+                    (Ok(place), None) => {
+                        self.shift_down(place, count, capacity);
+                        count_after = count - 1;
                     }
-                    leaf.set(1, count_after as u64 | u64::from(undo) << 32);
-                }
-                LeafKind::Direct => {
-                    let place = (key - leaf.word(DIRECT_BASE)) as usize;
-                    match value {
-                        Some(value) => leaf.put_direct(place, value),
-                        None => {
-                            let word = DIRECT_BITMAP + place / 64;
-                            leaf.set(word, leaf.word(word) & !(1 << (place % 64)));
-                        }
+                    (Err(place), Some(value)) => {
+                        self.shift_up(place, count, capacity);
+                        self.set(2 + place, key);
+                        self.set(2 + capacity + place, value);
+                        count_after = count + 1;
                     }
-                    leaf.set(1, u64::from(undo) << 32);
+                    (Err(_), None) => {}
                 }
-            };
-        });
+                self.set(1, count_after as u64 | u64::from(undo) << 32);
+            }
+            LeafKind::Direct => {
+                let place = (key - self.word(DIRECT_BASE)) as usize;
+                match value {
+                    Some(value) => self.put_direct(place, value),
+                    None => {
+                        let word = DIRECT_BITMAP + place / 64;
+                        self.set(word, self.word(word) & !(1 << (place % 64)));
+                    }
+                }
+                self.set(1, u64::from(undo) << 32);
+            }
+        }
+    }
+
+    /// The sequence, odd while the leaf is being changed.
+    pub(super) fn sequence(&self) -> &'a AtomicU64 {
+        &self.words[0]
+    }
+
+    /// The word of a key's value, where the leaf is an array of values and has the key.
+    #[inline]
+    pub(super) fn direct_value(&self, key: u64) -> Option<&'a AtomicU64> {
+        let is_there = self.kind == LeafKind::Direct && self.newest(key).is_some();
+        is_there.then(|| &self.words[DIRECT_VALUES + (key - self.word(DIRECT_BASE)) as usize])
     }
 
     fn shift_up(&self, place: usize, count: usize, capacity: usize) {

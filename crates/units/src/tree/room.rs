@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use numa::MemoryError;
 
-use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_lines};
+use super::node::{DIRECT_LINES, INNER_HEAD, INNER_LATCH, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_lines};
 use super::owner::Owner;
 use super::slot::{Child, DIRECT_BITS, interval_start};
 use super::way::{Parent, Way};
@@ -20,31 +20,73 @@ const BITS_MORE: u32 = 2;
 /// Pairs from which on an interval of 256 keys becomes an array of values.
 pub(super) const DIRECT_FROM: usize = 48;
 
+/// One change of the tree's shape that brings a key nearer to a place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// An inner node above one that the key does not agree with.
+    PartWays,
+    /// A leaf where there is none.
+    FirstLeaf,
+    /// An array of values in place of a leaf with keys.
+    MakeDirect,
+    /// The same leaf with as many lines.
+    Rebuild(usize),
+    /// Two leaves in place of one of this cover.
+    Halve(u32),
+    /// More slots for the node above.
+    Grow(Parent),
+    /// A node in place of a leaf of this cover, with two leaves below it.
+    NodeBelow(u32),
+}
+
 impl Owner {
     /// Makes the leaf of a key have a place for it.
     pub(super) fn make_room(&mut self, key: u64) -> Result<(), MemoryError> {
         let tree = Arc::clone(&self.tree);
         loop {
             let way = tree.way(key);
-            match way.child {
-                Child::Inner { block, shift, bits, .. } => self.part_ways(key, way, block, shift, bits)?,
-                Child::Empty => self.first_leaf(key, way)?,
-                Child::Direct { .. } => return Ok(()),
-                Child::Leaf { cover, lines, .. } => {
-                    let leaf = tree.leaf(way.child).expect("a leaf");
-                    if leaf.has_room(&tree.arena) {
-                        return Ok(());
-                    }
-                    let demand = leaf.demand(&tree.arena);
-                    if cover <= DIRECT_BITS && demand >= DIRECT_FROM {
-                        self.make_direct(key, way)?;
-                    } else if lines < LEAF_LINES_MAX || cover <= DIRECT_BITS {
-                        self.rebuild(key, way, self.grown_lines(&leaf, demand))?;
-                    } else {
-                        self.divide(key, way, cover)?;
-                    }
-                }
+            match self.step(&way) {
+                None => return Ok(()),
+                Some(step) => self.take_step(key, way, step)?,
             }
+        }
+    }
+
+    /// What has to be done next at the end of a way so that a key finds a place there, if anything.
+    pub(super) fn step(&self, way: &Way) -> Option<Step> {
+        match way.child {
+            Child::Inner { .. } => Some(Step::PartWays),
+            Child::Empty => Some(Step::FirstLeaf),
+            Child::Direct { .. } => None,
+            Child::Leaf { cover, lines, .. } => {
+                let leaf = self.tree.leaf(way.child).expect("a leaf");
+                if leaf.has_room(&self.tree.arena) {
+                    return None;
+                }
+                let demand = leaf.demand(&self.tree.arena);
+                Some(if cover <= DIRECT_BITS && demand >= DIRECT_FROM {
+                    Step::MakeDirect
+                } else if lines < LEAF_LINES_MAX || cover <= DIRECT_BITS {
+                    Step::Rebuild(self.grown_lines(&leaf, demand))
+                } else {
+                    self.division(way, cover)
+                })
+            }
+        }
+    }
+
+    /// Does it. What is read and changed is the leaf, if there is one, the slots of the node above it, and where that
+    /// node grows the slot that leads to it.
+    pub(super) fn take_step(&mut self, key: u64, way: Way, step: Step) -> Result<(), MemoryError> {
+        match (step, way.child) {
+            (Step::PartWays, Child::Inner { block, shift, bits, .. }) => self.part_ways(key, way, block, shift, bits),
+            (Step::PartWays, _) => unreachable!("ways part at an inner node"),
+            (Step::FirstLeaf, _) => self.first_leaf(key, way),
+            (Step::MakeDirect, _) => self.make_direct(key, way),
+            (Step::Rebuild(lines), _) => self.rebuild(key, way, lines),
+            (Step::Halve(cover), _) => self.halve(key, way, cover),
+            (Step::Grow(parent), _) => self.grow(parent),
+            (Step::NodeBelow(cover), _) => self.node_below(key, way, cover),
         }
     }
 
@@ -187,10 +229,15 @@ impl Owner {
     /// Divides a full leaf: in halves where it has several slots, else after its node has more slots, or below a node
     /// of its own.
     pub(super) fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+        let step = self.division(&way, cover);
+        self.take_step(key, way, step)
+    }
+
+    fn division(&self, way: &Way, cover: u32) -> Step {
         match way.parent {
-            Some(parent) if cover > parent.shift => self.halve(key, way, cover),
-            Some(parent) if self.may_grow(&parent) => self.grow(parent),
-            _ => self.node_below(key, way, cover),
+            Some(parent) if cover > parent.shift => Step::Halve(cover),
+            Some(parent) if self.may_grow(&parent) => Step::Grow(parent),
+            _ => Step::NodeBelow(cover),
         }
     }
 
@@ -341,6 +388,7 @@ impl Owner {
         let from = tree.arena.words(parent.block, INNER_HEAD + (1 << parent.bits));
         let to = tree.arena.words(block, INNER_HEAD + (1 << bits));
         to[0].store(from[0].load(Ordering::Relaxed), Ordering::Relaxed);
+        to[INNER_LATCH].store(0, Ordering::Relaxed);
         for (slot, word) in from[INNER_HEAD..].iter().enumerate() {
             let child = Child::of(word.load(Ordering::Relaxed));
             let own_slot = match child {

@@ -130,7 +130,7 @@ impl Owner {
     }
 
     /// Gives blocks back that no reader can be in.
-    fn reclaim(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         if self.unlinked.is_empty() && self.just_unlinked.is_empty() {
             return;
         }

@@ -19,7 +19,7 @@ fn owner(bits: u32) -> (Owner, Arc<Versions>) {
 
 /// How keys are drawn: what the tree does depends on how near to each other they lie.
 #[derive(Clone, Copy, Debug)]
-enum Keys {
+pub(super) enum Keys {
     Dense(u64),
     Random,
     /// A few places far apart, dense around each.
@@ -29,7 +29,7 @@ enum Keys {
 }
 
 impl Keys {
-    fn draw(self, random: &mut Random) -> u64 {
+    pub(super) fn draw(self, random: &mut Random) -> u64 {
         match self {
             Keys::Dense(count) => random.below_u64(count),
             // Few enough that keys come again.

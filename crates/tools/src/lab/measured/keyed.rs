@@ -2,7 +2,8 @@
 //! throughput over time while what is written halves and moves.
 //!
 //! The calls of `nearside bench keyed`: units and callers are the slots of the scheduler; keys are dense, as in the
-//! paper. Each point fills a store of its own, since an earlier one has moved its ranges.
+//! paper. `design = "interleaved"` is the paper's baseline, one tree that every thread changes. Each point fills a store
+//! of its own, since an earlier one has moved its ranges.
 //!
 //! # Limits
 //! Look-ups read any unit's tree on the caller's own thread, where the paper routes them; so what a hot unit slows down
@@ -18,8 +19,9 @@ use lab::result::{Metric, Outcome, with_recovery};
 use numa::{Allocator, Budget, Policy};
 use sched::Scheduler;
 use units::bench::shifting::{self, CHANGES, measure_shifting};
-use units::bench::{Phase, Plan, measure};
+use units::bench::{OrderedMap, Phase, Plan, measure};
 use units::store::{Keyed, Store as Units, UnitPlace};
+use units::tree::SharedTree;
 
 use super::columns::GB;
 use super::{Bench, failed};
@@ -34,34 +36,51 @@ const PREFIX_BITS: u32 = 8;
 /// Keys of a statement of look-ups or upserts: the measured unit of work, as outgoing buffers are not measured.
 const BATCH: usize = 1000;
 
+/// What holds the keys of a point.
+enum Kept {
+    Units(Keyed),
+    Shared(SharedTree),
+}
+
+impl Kept {
+    fn map(&self) -> &dyn OrderedMap {
+        match self {
+            Kept::Units(keyed) => keyed,
+            Kept::Shared(tree) => tree,
+        }
+    }
+
+    fn used_bytes(&self) -> u64 {
+        match self {
+            Kept::Units(keyed) => keyed.used_bytes(),
+            Kept::Shared(tree) => tree.used_bytes(),
+        }
+    }
+}
+
 /// Look-ups or upserts, phase after phase, for the time of the point.
 pub fn run(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
-    let phase = match (asked.operation, asked.design) {
-        (Operation::Lookup, StoreDesign::Units | StoreDesign::Interleaved) => Phase::Lookup,
-        (Operation::Upsert, StoreDesign::Units) => Phase::Upsert,
-        (Operation::Upsert, _) => {
-            let reason = "a tree that all cpus change is not built: each tree here has one owner; set design=units";
-            return Err(RunError::Refused(reason.to_string()));
-        }
-        _ => return Err(RunError::Refused("keys are looked up with design=units or interleaved".to_string())),
+    let phase = match asked.operation {
+        Operation::Lookup => Phase::Lookup,
+        Operation::Upsert => Phase::Upsert,
+        Operation::Scan | Operation::Route => unreachable!("passes.rs has these"),
     };
     let database = bench.stored.database();
     let scheduler = database.scheduler();
     let budget = Budget::new("keys of the lab", bench.memory_bytes);
-    let places = match asked.design {
-        StoreDesign::Units => UnitPlace::of_slots(scheduler, &budget),
-        // One tree, which every cpu reads: the shared index.
-        _ => {
-            let allocator = Allocator::new(Policy::Interleaved(bench.nodes.to_vec()), Arc::clone(&budget));
-            vec![UnitPlace { node: None, allocator }]
-        }
-    };
     let (plan, note) = plan(bench, asked.keys, BATCH);
-    let routed = (phase == Phase::Upsert || asked.design == StoreDesign::Units).then(|| {
+    let routed = (asked.design == StoreDesign::Units).then(|| {
         let asked = asked.batch;
         format!("statements have {BATCH} keys each; outgoing buffers, which 'batch' = {asked} is of, are not measured")
     });
-    let keyed = filled(scheduler, places, plan)?;
+    let kept = match asked.design {
+        StoreDesign::Units => Kept::Units(filled(scheduler, UnitPlace::of_slots(scheduler, &budget), plan)?),
+        StoreDesign::Interleaved => Kept::Shared(filled_shared(bench, &budget, plan)?),
+        StoreDesign::SingleRam => {
+            let reason = "keys are looked up and written with design=units or design=interleaved";
+            return Err(RunError::Refused(reason.to_string()));
+        }
+    };
     let begin = Instant::now();
     let length = Duration::from_secs_f64(bench.conditions.seconds);
     let mut rates = Vec::new();
@@ -69,13 +88,13 @@ pub fn run(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
         if bench.conditions.stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
-        rates.push(measure(scheduler, &keyed, plan, phase).map_err(RunError::Failed)?);
+        rates.push(measure(scheduler, kept.map(), plan, phase).map_err(RunError::Failed)?);
     }
     // Phases are of equal work, so the mean is that of their times.
     let per_second = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
     let mut found = Outcome::default()
         .with(Metric::Throughput, per_second * 60.0)
-        .with(Metric::MemoryUsed, keyed.used_bytes() as f64 / GB);
+        .with(Metric::MemoryUsed, kept.used_bytes() as f64 / GB);
     found.notes.extend(note.into_iter().chain(routed));
     Ok(found)
 }
@@ -136,4 +155,13 @@ fn filled(scheduler: &Arc<Scheduler>, places: Vec<UnitPlace>, plan: Plan) -> Res
     measure(scheduler, &keyed, plan, Phase::Insert).map_err(RunError::Failed)?;
     store.settle();
     Ok(keyed)
+}
+
+/// The shared index: one tree, interleaved, which every cpu reads and changes.
+fn filled_shared(bench: &Bench<'_>, budget: &Arc<Budget>, plan: Plan) -> Result<SharedTree, RunError> {
+    let scheduler = bench.stored.database().scheduler();
+    let allocator = Allocator::new(Policy::Interleaved(bench.nodes.to_vec()), Arc::clone(budget));
+    let tree = SharedTree::new(allocator, scheduler.threads(), PREFIX_BITS);
+    measure(scheduler, &tree, plan, Phase::Insert).map_err(RunError::Failed)?;
+    Ok(tree)
 }
