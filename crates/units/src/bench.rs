@@ -16,6 +16,7 @@ use sched::{Affinity, Scheduler, SlotId, Statement};
 use crate::request::WriteKind;
 use crate::store::Keyed;
 
+pub mod routing;
 pub mod shifting;
 pub mod transfers;
 
