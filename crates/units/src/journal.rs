@@ -14,6 +14,8 @@ pub(crate) enum Event {
     Began { request: u64, pairs: Vec<(u64, u64)> },
     /// A unit executed a command.
     Executed { unit: usize, request: u64, pairs: Vec<(u64, u64)> },
+    /// A unit scanned a part of a range.
+    Scanned { unit: usize, first: u64, last: u64 },
     /// Keys went to a unit.
     Moved { first: u64, last: u64, to: usize },
     /// A statement was committed.
@@ -57,6 +59,13 @@ impl Journal {
                         return Err(format!("unit {unit} executed key {key} of unit {}", table.owner_of(*key)));
                     }
                     executed.entry(*request).or_default().extend(pairs);
+                }
+                Event::Scanned { unit, first, last } => {
+                    let ranges = table.range_of(*first)..=table.range_of(*last);
+                    if let Some(range) = ranges.into_iter().find(|range| table.owners()[*range] != *unit) {
+                        let other = table.owners()[range];
+                        return Err(format!("unit {unit} scanned {first} to {last}, where keys are unit {other}'s"));
+                    }
                 }
                 Event::Committed { request } => {
                     commits += 1;

@@ -37,6 +37,8 @@ pub mod balancer;
 #[cfg(not(loom))]
 pub mod bench;
 #[cfg(not(loom))]
+pub mod read;
+#[cfg(not(loom))]
 pub mod request;
 pub mod routing;
 #[cfg(not(loom))]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::routing::waiter::Waiter;
 use crate::tree::{Change, ChangeError};
 use crate::versions::Write;
 
@@ -65,14 +66,14 @@ pub(crate) enum Failure {
 #[derive(Debug)]
 pub(crate) struct Request {
     kind: WriteKind,
-    /// Keys whose command has not been executed.
-    left: AtomicUsize,
+    /// Keys whose command was neither executed nor came back.
+    unanswered: AtomicUsize,
+    /// Who waits for them.
+    waiter: Waiter,
     /// The routing table that its commands are sent by.
     table: AtomicU64,
     /// Pairs of commands that came to a unit which may not own them; to be sent again.
     moved: Mutex<Vec<(u64, u64)>>,
-    /// How many those are; never more than `left`.
-    moved_count: AtomicUsize,
     changed: AtomicU64,
     has_failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -84,7 +85,7 @@ pub(crate) struct Request {
 
 /// A number of its own for each request that a test looks at.
 #[cfg(test)]
-fn next_id() -> u64 {
+pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -93,10 +94,10 @@ impl Request {
     pub(crate) fn new(kind: WriteKind, keys: usize, write: Write) -> Arc<Request> {
         Arc::new(Request {
             kind,
-            left: AtomicUsize::new(keys),
+            unanswered: AtomicUsize::new(keys),
+            waiter: Waiter::new(),
             table: AtomicU64::new(0),
             moved: Mutex::new(Vec::new()),
-            moved_count: AtomicUsize::new(0),
             changed: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -146,7 +147,13 @@ impl Request {
     /// Says that the commands of so many keys have been executed.
     pub(crate) fn done(&self, keys: usize, changed: u64) {
         self.changed.fetch_add(changed, Ordering::Relaxed);
-        self.left.fetch_sub(keys, Ordering::Release);
+        self.answer(keys);
+    }
+
+    fn answer(&self, keys: usize) {
+        if self.unanswered.fetch_sub(keys, Ordering::AcqRel) == keys {
+            self.waiter.wake();
+        }
     }
 
     /// The number of the table that its commands were sent by.
@@ -163,20 +170,30 @@ impl Request {
     /// executed or all not, so the order of what is done to a key stays.
     pub(crate) fn moved(&self, keys: &[u64], values: &[u64]) {
         self.moved.lock().extend(keys.iter().copied().zip(values.iter().copied()));
-        self.moved_count.fetch_add(keys.len(), Ordering::Release);
+        self.answer(keys.len());
     }
 
     /// Whether every command was executed or came back.
     pub(crate) fn is_answered(&self) -> bool {
-        // What is left only becomes less and what has moved more, so the two were equal when the second was read.
-        let left = self.left.load(Ordering::Acquire);
-        self.moved_count.load(Ordering::Acquire) == left
+        self.unanswered.load(Ordering::Acquire) == 0
     }
 
-    /// What came back, in the order of each unit's commands.
+    /// Waits for that; there has to be somebody who executes what was sent.
+    pub(crate) fn wait(&self) {
+        self.waiter.wait(|| self.is_answered());
+    }
+
+    /// Whether somebody waits and sleeps.
+    #[cfg(test)]
+    pub(crate) fn has_sleeper(&self) -> bool {
+        self.waiter.sleepers() > 0
+    }
+
+    /// What came back, in the order of each unit's commands; from here on it is unanswered again.
     pub(crate) fn take_moved(&self) -> Vec<(u64, u64)> {
-        self.moved_count.store(0, Ordering::Relaxed);
-        std::mem::take(&mut *self.moved.lock())
+        let moved = std::mem::take(&mut *self.moved.lock());
+        self.unanswered.store(moved.len(), Ordering::Relaxed);
+        moved
     }
 
     /// What writes, to go on with, and how many keys were changed; or why the statement has to be undone.

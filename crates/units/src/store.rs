@@ -1,15 +1,16 @@
 //! A store: keyed objects, each divided over the units by ranges of keys.
 //!
-//! Look-ups read the newest committed state where they are called, without a latch. Writes are statements: a batch goes
-//! to the units that own its keys, and becomes visible, whole, when the last of them has executed its part. Until then
-//! it holds all its keys, those too that it leaves as they are, so that statements do what they would do one by one.
-//! A caller that finds a unit idle executes its part itself; otherwise it is sent, and whoever holds the token executes
-//! it.
+//! Look-ups read the newest committed state where they are called, without a latch, or go to the units that own their
+//! keys as commands ([`Route`]). Writes are statements: a batch goes to the units that own its keys, and becomes visible,
+//! whole, when the last of them has executed its part. Until then it holds all its keys, those too that it leaves as
+//! they are, so that statements do what they would do one by one. A caller that finds a unit idle executes its part
+//! itself; otherwise it is sent, and whoever holds the token executes it.
 //!
 //! Source: Kissinger et al., ADMS 2014, section 3.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,20 +22,27 @@ use crate::arena::Arena;
 use crate::balancer::SAMPLES_PER_UNIT;
 use crate::bell::Bell;
 use crate::monitor::Monitor;
+use crate::read::is_in_callback;
 use crate::request::{Failure, ObjectId, Request, WriteKind};
-use crate::routing::published::Published;
+use crate::routing::published::{Published, Replica};
 use crate::routing::table::{RangeTable, Split};
 use crate::tree::{Owner, Tree};
-use crate::unit::{Partition, Requests, Unit};
+use crate::unit::{BUFFER_WORDS, Partition, Requests, Sent, Unit, UnitToken};
 use crate::versions::{Pin, Versions, Write};
 
 mod balancing;
+mod by_commands;
 mod by_itself;
+mod sender;
 
 pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts, RoutedRange, Routing};
 use balancing::{Balancing, Cycles};
+pub use by_commands::Route;
+use by_commands::ChosenRoute;
 pub use by_itself::Launch;
 use by_itself::{Chosen, Launcher};
+pub use sender::{ReadError, SendError, Sender, Serve};
+use sender::{Senders, Server};
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]
@@ -95,12 +103,18 @@ pub struct Store {
     /// Where cycles run that begin by themselves.
     launcher: Launcher,
     cycles: Mutex<Cycles>,
+    /// Where units are served that senders do not serve themselves.
+    server: Server,
+    senders: Senders,
+    route: ChosenRoute,
+    /// Nodes that units are on.
+    nodes: usize,
 }
 
 /// Requests on their way, by number.
 #[derive(Debug)]
 struct RequestTable {
-    slots: RwLock<Vec<Option<Arc<Request>>>>,
+    slots: RwLock<Vec<Option<Sent>>>,
     free: Mutex<Vec<u32>>,
 }
 
@@ -162,11 +176,17 @@ impl Store {
     /// # Errors
     /// No memory for the units' buffers.
     pub fn new(places: Vec<UnitPlace>) -> Result<Arc<Store>, MemoryError> {
+        Store::with_buffers(places, BUFFER_WORDS)
+    }
+
+    /// As [`new`](Self::new), with incoming buffers of so many words.
+    pub(crate) fn with_buffers(places: Vec<UnitPlace>, words: usize) -> Result<Arc<Store>, MemoryError> {
         assert!(!places.is_empty(), "a store has a unit");
-        let units = places.iter().map(|place| Unit::new(place.node, &place.allocator));
+        let units = places.iter().map(|place| Unit::new(place.node, &place.allocator, words));
         let units = units.collect::<Result<Vec<Unit>, _>>()?;
         #[cfg(test)]
         let units = tests::with_journal(units);
+        let nodes = places.iter().map(|place| place.node).collect::<BTreeSet<Option<NodeId>>>().len();
         let requests = RequestTable { slots: RwLock::new(Vec::new()), free: Mutex::new(Vec::new()) };
         Ok(Arc::new(Store {
             versions: Versions::new(),
@@ -179,6 +199,10 @@ impl Store {
             balancer: Chosen::default(),
             launcher: Launcher::default(),
             cycles: Mutex::default(),
+            server: Server::default(),
+            senders: Senders::default(),
+            route: ChosenRoute::default(),
+            nodes,
         }))
     }
 
@@ -202,7 +226,7 @@ impl Store {
         let mut trees = Vec::new();
         let mut monitors = Vec::new();
         let mut arenas: Vec<(Option<NodeId>, Arc<Arena>)> = Vec::new();
-        for (unit, place) in self.units.iter().zip(&self.places).take(table.ranges()) {
+        for (unit, place) in self.places.iter().enumerate().take(table.ranges()) {
             let known = arenas.iter().find(|(node, _)| *node == place.node).map(|(_, arena)| Arc::clone(arena));
             let arena = known.unwrap_or_else(|| {
                 let arena = Arc::new(Arena::new(place.allocator.clone()));
@@ -213,11 +237,13 @@ impl Store {
             let monitor = Arc::new(Monitor::new(Arc::clone(&bell)));
             trees.push(Arc::clone(owner.tree()));
             monitors.push(Arc::clone(&monitor));
-            let partitions = &mut unit.token().partitions;
+            let mut state = self.token(unit);
+            let partitions = &mut state.partitions;
             partitions.resize_with(partitions.len().max(id.0 as usize + 1), || None);
             partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
-        let routing = Published::new(&table, RANGES_LEAST + RANGES_PER_UNIT * table.ranges());
+        let places = RANGES_LEAST + RANGES_PER_UNIT * table.ranges();
+        let routing = Published::new(&table, places, self.replicas(places));
         let balancing = Mutex::new(Balancing { table, is_dropped: false });
         let object = Arc::new(Object { id, name, routing, trees, monitors, bell, balancing });
         let mut living = self.living.lock();
@@ -229,11 +255,35 @@ impl Store {
         Keyed { store: Arc::clone(self), object }
     }
 
+    /// Memory for a routing table on each node that has units. Where a node has none left, its readers read the copy
+    /// that is nearest. On one node there is one copy, on the heap.
+    fn replicas(&self, places: usize) -> Vec<Replica> {
+        let mut nodes: Vec<&UnitPlace> = Vec::new();
+        for place in &self.places {
+            if nodes.iter().all(|known| known.node != place.node) {
+                nodes.push(place);
+            }
+        }
+        if nodes.len() == 1 {
+            return vec![Replica::on_heap(None, places)];
+        }
+        let made = nodes.iter().filter_map(|place| Replica::of(place.node, places, &place.allocator).ok());
+        let made: Vec<Replica> = made.collect();
+        if made.is_empty() { vec![Replica::on_heap(None, places)] } else { made }
+    }
+
+    /// The token of a unit, as soon as it is free; for what is rare.
+    fn token(&self, unit: usize) -> UnitToken<'_> {
+        self.units[unit].token(&self.requests)
+    }
+
     /// Begins a statement.
     ///
     /// # Errors
     /// [`WriteError::TooManyWrites`].
     pub fn begin(self: &Arc<Self>) -> Result<Statement, WriteError> {
+        // Whoever did would wait for the unit that its own thread has.
+        assert!(!is_in_callback(), "a callback of a command may not write; have its sender do so");
         let write = self.versions.begin().ok_or(WriteError::TooManyWrites)?;
         Ok(Statement { store: Arc::clone(self), write: Some(write), objects: Vec::new() })
     }
@@ -241,6 +291,11 @@ impl Store {
     /// What is committed, to read.
     pub fn pin(&self) -> Pin {
         self.versions.pin()
+    }
+
+    /// How many units it has.
+    pub fn units(&self) -> usize {
+        self.units.len()
     }
 
     /// What each unit did so far.
@@ -253,11 +308,12 @@ impl Store {
         self.units.iter().map(count).collect()
     }
 
-    /// Settles what ended statements left, in every unit; for idle times.
+    /// Settles what ended statements left, in every unit, and gives back outgoing buffers; for idle times.
     pub fn settle(&self) {
-        for unit in &self.units {
-            let mut state = unit.token();
-            unit.execute_inbox(&mut state, &self.requests);
+        self.drop_free_buffers();
+        for unit in 0..self.units.len() {
+            let mut state = self.token(unit);
+            state.execute_inbox();
             for partition in state.partitions.iter_mut().flatten() {
                 partition.owner.collect();
             }
@@ -266,13 +322,13 @@ impl Store {
 }
 
 impl RequestTable {
-    fn enter(&self, request: &Arc<Request>) -> u32 {
+    fn enter(&self, sent: Sent) -> u32 {
         let mut slots = self.slots.write();
         let number = self.free.lock().pop().unwrap_or(slots.len() as u32);
         if number as usize == slots.len() {
             slots.push(None);
         }
-        slots[number as usize] = Some(Arc::clone(request));
+        slots[number as usize] = Some(sent);
         number
     }
 
@@ -283,9 +339,9 @@ impl RequestTable {
 }
 
 impl Requests for RequestTable {
-    fn request(&self, number: u32) -> Arc<Request> {
-        let request = self.slots.read()[number as usize].clone();
-        request.expect("a request stays until its last command was executed")
+    fn sent(&self, number: u32) -> Sent {
+        let sent = self.slots.read()[number as usize].clone();
+        sent.expect("a request stays until its last command was executed")
     }
 }
 
@@ -307,11 +363,11 @@ impl Keyed {
 
     /// Bytes of the blocks that its partitions use.
     pub fn used_bytes(&self) -> u64 {
-        let used = |unit: &Unit| match unit.token().partitions.get(self.object.id.0 as usize) {
+        let used = |unit: usize| match self.store.token(unit).partitions.get(self.object.id.0 as usize) {
             Some(Some(partition)) => partition.owner.used_bytes(),
             _ => 0,
         };
-        self.store.units.iter().map(used).sum()
+        (0..self.store.units.len()).map(used).sum()
     }
 
     /// The values of keys, as `pin` sees them: `found` is told each key's place in `keys`, in no certain order.
@@ -321,6 +377,9 @@ impl Keyed {
     }
 
     fn look_up(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+        if self.looks_up_by_commands(keys.len()) && self.look_up_by_commands(keys, pin, &mut found) {
+            return;
+        }
         let Object { routing, trees, monitors, .. } = &*self.object;
         if let [key] = keys {
             // Alone, it needs no splitting.
@@ -361,6 +420,9 @@ impl Keyed {
     }
 
     fn read_range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
+        if self.scans_by_commands() && self.scan_by_commands((first, last), pin, &mut each) {
+            return;
+        }
         let Object { routing, trees, monitors, .. } = &*self.object;
         let mut parts = Vec::new();
         let mut roots = Vec::new();
@@ -370,9 +432,10 @@ impl Keyed {
             roots.extend(parts.iter().map(|part| trees[part.2].root()));
         });
         let mut goes_on = true;
+        let mut buffer = Vec::new();
         for ((first, last, owner), root) in parts.into_iter().zip(roots) {
             let _watch = monitors[owner].watch(&[first]);
-            trees[owner].range_from(root, first, last, pin, |key, value| {
+            trees[owner].range_in(root, first, last, pin, &mut buffer, |key, value| {
                 goes_on = each(key, value);
                 goes_on
             });
@@ -409,6 +472,7 @@ impl Keyed {
 
     /// Does the same to every pair of the batch for a statement that goes on afterwards.
     fn write_for(&self, write: Write, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<(Write, u64), Failure> {
+        assert!(!is_in_callback(), "a callback of a command may not write; have its sender do so");
         let request = Request::new(kind, pairs.len(), write);
         let mut own = Own::default();
         #[cfg(test)]
@@ -416,14 +480,11 @@ impl Keyed {
         let mut pairs = Cow::Borrowed(pairs);
         loop {
             self.dispatch(&pairs, &request, &mut own);
-            while !request.is_answered() {
-                for unit in &own.sent {
-                    self.store.units[*unit].run(&self.store.requests);
-                }
-                if !request.is_answered() {
-                    std::thread::yield_now();
-                }
+            // What was sent is executed here, or by who has a unit's token.
+            for unit in &own.sent {
+                self.store.units[*unit].run(&self.store.requests);
             }
+            request.wait();
             // Commands for what has moved came back, and go where it is.
             pairs = Cow::Owned(request.take_moved());
             if pairs.is_empty() {
@@ -435,7 +496,7 @@ impl Keyed {
         }
         // Who executed its last command may have it in hand for a moment more.
         while Arc::strong_count(&request) > 1 {
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
         let result = request.end();
         #[cfg(test)]
@@ -470,26 +531,20 @@ impl Keyed {
         }
         let number = unit;
         let unit = &self.store.units[number];
-        if let Some(mut state) = unit.try_token() {
-            unit.execute_inbox(&mut state, &self.store.requests);
+        if let Some(mut state) = unit.try_token(&self.store.requests) {
+            state.execute_inbox();
             own.keys.clear();
             own.keys.extend(pairs.iter().map(|pair| pair.0));
             own.values.clear();
             own.values.extend(pairs.iter().map(|pair| pair.1));
             unit.execute(&mut state, self.object.id, request, &own.keys, &own.values);
-            drop(state);
-            fence(Ordering::SeqCst);
-            unit.run_what_came(&self.store.requests);
             return;
         }
-        let entered = *own.number.get_or_insert_with(|| self.store.requests.enter(request));
-        for pairs in pairs.chunks(unit.keys_max()) {
-            while unit.send(self.object.id, entered, pairs).is_err() {
-                unit.run(&self.store.requests);
-            }
+        let entered = *own.number.get_or_insert_with(|| self.store.requests.enter(Sent::Write(Arc::clone(request))));
+        for pairs in pairs.chunks(unit.pairs_max()) {
+            unit.send(self.object.id, entered, pairs, &self.store.requests);
         }
         own.sent.push(number);
-        fence(Ordering::SeqCst);
         unit.run(&self.store.requests);
     }
 }
@@ -514,8 +569,8 @@ impl Store {
     }
 
     fn settle_object(&self, object: ObjectId) {
-        for unit in &self.units {
-            let mut state = unit.token();
+        for unit in 0..self.units.len() {
+            let mut state = self.token(unit);
             if let Some(Some(partition)) = state.partitions.get_mut(object.0 as usize) {
                 partition.owner.collect();
             }
@@ -563,8 +618,11 @@ impl Statement {
 
 impl Drop for Statement {
     fn drop(&mut self) {
-        // Undone first, then told to the owners.
+        // Undone first, then told to the owners; those find out by themselves where this thread has one of them.
         self.write = None;
+        if is_in_callback() {
+            return;
+        }
         for object in &self.objects {
             self.store.settle_object(*object);
         }
@@ -575,8 +633,8 @@ impl Drop for Keyed {
     fn drop(&mut self) {
         // After the cycle that may run.
         self.object.balancing.lock().is_dropped = true;
-        for unit in &self.store.units {
-            let mut state = unit.token();
+        for unit in 0..self.store.units.len() {
+            let mut state = self.store.token(unit);
             // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
             if let Some(mut partition) = state.partitions.get_mut(self.object.id.0 as usize).and_then(Option::take) {
                 // Its statements have ended: none of their numbers may stay marked.

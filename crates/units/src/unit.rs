@@ -5,21 +5,27 @@
 //! of ended statements when there is nothing else to do.
 //!
 //! Invariant: commands in an inbox are executed by whoever finds the token free; who gives it back looks again
-//! (`routing/README.md`).
+//! (`routing/served.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use numa::{Allocator, AtomicRegion, MemoryError, NodeId};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::monitor::Monitor;
+use crate::read::ReadRequest;
 use crate::request::{Failure, ObjectId, Request};
-use crate::routing::inbox::{Buffers, Full, Inbox, Taken, Taker};
+use crate::routing::command;
+use crate::routing::inbox::Buffers;
+use crate::routing::served::{Executes, Served, Token};
 use crate::tree::Owner;
 
+mod reads;
+
+use reads::Reads;
+
 /// Words of one incoming buffer.
-const BUFFER_WORDS: usize = 1 << 14;
+pub(crate) const BUFFER_WORDS: usize = 1 << 14;
 
 /// The incoming buffers of a unit, on its node.
 #[derive(Debug)]
@@ -41,21 +47,22 @@ pub(crate) struct Partition {
 }
 
 /// What the holder of a unit's token may touch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct UnitState {
-    taker: Taker,
     /// By the object's number.
     pub(crate) partitions: Vec<Option<Partition>>,
     keys: Vec<u64>,
     values: Vec<u64>,
+    reads: Reads,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) node: Option<NodeId>,
-    inbox: Inbox<UnitBuffers>,
-    token: Mutex<UnitState>,
+    served: Served<UnitBuffers, UnitState>,
+    /// Whether a worker has been called that has not come yet.
+    is_called: AtomicBool,
     pub(crate) commands: AtomicU64,
     pub(crate) keys: AtomicU64,
     /// Its number, and what its store's tests see.
@@ -63,20 +70,41 @@ pub(crate) struct Unit {
     pub(crate) journal: (usize, Arc<crate::journal::Journal>),
 }
 
-/// Finds the request of a command.
+/// Who sent a command.
+#[derive(Clone, Debug)]
+pub(crate) enum Sent {
+    Write(Arc<Request>),
+    Read(Arc<ReadRequest>),
+}
+
+/// Finds who sent a command.
 pub(crate) trait Requests {
-    fn request(&self, number: u32) -> Arc<Request>;
+    fn sent(&self, number: u32) -> Sent;
+}
+
+/// A unit and what its commands need.
+#[derive(Clone, Copy)]
+pub(crate) struct Executing<'a> {
+    unit: &'a Unit,
+    requests: &'a dyn Requests,
+}
+
+/// The token of a unit; see [`Token`].
+pub(crate) type UnitToken<'a> = Token<'a, UnitBuffers, UnitState, Executing<'a>>;
+
+impl Executes<UnitState> for Executing<'_> {
+    fn execute(&self, state: &mut UnitState, words: &[AtomicU64]) {
+        self.unit.execute_taken(state, words, self.requests);
+    }
 }
 
 impl Unit {
-    pub(crate) fn new(node: Option<NodeId>, allocator: &Allocator) -> Result<Unit, MemoryError> {
-        let buffer = || allocator.region(BUFFER_WORDS * size_of::<u64>()).map(AtomicRegion::from);
-        let (inbox, taker) = Inbox::new(UnitBuffers([buffer()?, buffer()?]));
-        let state = UnitState { taker, partitions: Vec::new(), keys: Vec::new(), values: Vec::new() };
+    pub(crate) fn new(node: Option<NodeId>, allocator: &Allocator, words: usize) -> Result<Unit, MemoryError> {
+        let buffer = || allocator.region(words * size_of::<u64>()).map(AtomicRegion::from);
         Ok(Unit {
             node,
-            inbox,
-            token: Mutex::new(state),
+            served: Served::new(UnitBuffers([buffer()?, buffer()?]), UnitState::default()),
+            is_called: AtomicBool::new(false),
             commands: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             #[cfg(test)]
@@ -84,89 +112,96 @@ impl Unit {
         })
     }
 
-    /// The most keys that one command has.
-    pub(crate) fn keys_max(&self) -> usize {
-        (self.inbox.capacity() - HEAD_WORDS) / 2
+    /// The most pairs that one command has.
+    pub(crate) fn pairs_max(&self) -> usize {
+        (self.words_max() - WRITE_HEAD_WORDS) / 2
     }
 
-    /// Sends a command: an object, the number of a request, keys, and their values.
-    pub(crate) fn send(&self, object: ObjectId, request: u32, pairs: &[(u64, u64)]) -> Result<(), Full> {
-        self.inbox.append(HEAD_WORDS + 2 * pairs.len(), |words| {
+    /// The most words of one append.
+    pub(crate) fn words_max(&self) -> usize {
+        self.served.inbox().capacity()
+    }
+
+    fn executing<'a>(&'a self, requests: &'a dyn Requests) -> Executing<'a> {
+        Executing { unit: self, requests }
+    }
+
+    /// Sends a command: an object, the number of a request, keys, and their values. [`run`](Self::run) follows.
+    pub(crate) fn send(&self, object: ObjectId, request: u32, pairs: &[(u64, u64)], requests: &dyn Requests) {
+        let write = |words: &[AtomicU64]| {
             words[0].store(u64::from(object.0) << 32 | pairs.len() as u64, Ordering::Relaxed);
             words[1].store(u64::from(request), Ordering::Relaxed);
-            for (pair, words) in pairs.iter().zip(words[HEAD_WORDS..].chunks_exact(2)) {
+            for (pair, words) in pairs.iter().zip(words[WRITE_HEAD_WORDS..].chunks_exact(2)) {
                 words[0].store(pair.0, Ordering::Relaxed);
                 words[1].store(pair.1, Ordering::Relaxed);
             }
-        })
+        };
+        self.send_words(WRITE_HEAD_WORDS + 2 * pairs.len(), write, requests);
+    }
+
+    /// Sends words of whole commands, and waits for room where there is none. [`run`](Self::run) follows, or somebody
+    /// is called.
+    pub(crate) fn send_words(&self, len: usize, write: impl Fn(&[AtomicU64]), requests: &dyn Requests) {
+        self.served.send(len, write, self.executing(requests));
     }
 
     /// The token, if nobody has it.
-    pub(crate) fn try_token(&self) -> Option<MutexGuard<'_, UnitState>> {
-        self.token.try_lock()
+    pub(crate) fn try_token<'a>(&'a self, requests: &'a dyn Requests) -> Option<UnitToken<'a>> {
+        self.served.try_token(self.executing(requests))
     }
 
     /// The token, as soon as it is free; for what is rare.
-    pub(crate) fn token(&self) -> MutexGuard<'_, UnitState> {
-        self.token.lock()
+    pub(crate) fn token<'a>(&'a self, requests: &'a dyn Requests) -> UnitToken<'a> {
+        self.served.token(self.executing(requests))
     }
 
-    /// Executes what lies in the inbox as long as the token is free and there is something.
+    /// Executes what lies in the inbox as long as the token is free and there is something. Whatever was sent before is
+    /// executed then, or will be by who has the token.
     pub(crate) fn run(&self, requests: &dyn Requests) {
-        loop {
-            let Some(mut state) = self.try_token() else { return };
-            let is_waiting = self.execute_inbox(&mut state, requests);
-            drop(state);
-            // Either a sender that found the token taken sees it free, or its words are seen here.
-            fence(Ordering::SeqCst);
-            if self.inbox.is_empty() && !is_waiting {
-                return;
-            }
-            if is_waiting {
-                std::thread::yield_now();
-            }
-        }
+        self.served.run(self.executing(requests));
     }
 
-    /// After the token was given back: executes what came while it was held.
-    pub(crate) fn run_what_came(&self, requests: &dyn Requests) {
-        if !self.inbox.is_empty() {
-            self.run(requests);
-        }
+    /// Whether a worker has to be called for what was sent: one that was, and has not come, finds it.
+    pub(crate) fn is_to_be_called(&self) -> bool {
+        !self.is_called.swap(true, Ordering::AcqRel)
     }
 
-    /// Executes what lies in the inbox, for the holder of the token; whether a sender is still writing.
-    pub(crate) fn execute_inbox(&self, state: &mut UnitState, requests: &dyn Requests) -> bool {
-        loop {
-            match state.taker.take(&self.inbox) {
-                Taken::Nothing => return false,
-                Taken::NotYet => return true,
-                Taken::Words(_) => self.execute_taken(state, requests),
-            }
-        }
+    /// The worker that was called has come.
+    pub(crate) fn come(&self, requests: &dyn Requests) {
+        self.is_called.swap(false, Ordering::AcqRel);
+        self.run(requests);
     }
 
-    fn execute_taken(&self, state: &mut UnitState, requests: &dyn Requests) {
-        let words = state.taker.words(&self.inbox);
+    /// Executes writes in their order, then reads: what those see is said by their pins.
+    fn execute_taken(&self, state: &mut UnitState, words: &[AtomicU64], requests: &dyn Requests) {
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         let mut at = 0;
+        state.reads.begin();
         while at < words.len() {
             let object = ObjectId((word(at) >> 32) as u32);
             let count = word(at) as u32 as usize;
-            let request = requests.request(word(at + 1) as u32);
+            if command::is_read(word(at + 1)) {
+                state.reads.add(object, at);
+                at += command::HEAD_WORDS + count;
+                continue;
+            }
+            let Sent::Write(request) = requests.sent(word(at + 1) as u32) else {
+                panic!("a write was sent by a write");
+            };
             let mut keys = std::mem::take(&mut state.keys);
             let mut values = std::mem::take(&mut state.values);
             keys.clear();
             values.clear();
             for pair in 0..count {
-                keys.push(word(at + HEAD_WORDS + 2 * pair));
-                values.push(word(at + HEAD_WORDS + 2 * pair + 1));
+                keys.push(word(at + WRITE_HEAD_WORDS + 2 * pair));
+                values.push(word(at + WRITE_HEAD_WORDS + 2 * pair + 1));
             }
             self.execute(state, object, &request, &keys, &values);
             state.keys = keys;
             state.values = values;
-            at += HEAD_WORDS + 2 * count;
+            at += WRITE_HEAD_WORDS + 2 * count;
         }
+        self.execute_reads(state, words, requests);
     }
 
     /// Executes one command, for the holder of the token. A panic in it fails its statement. A command of a table
@@ -223,13 +258,19 @@ impl Unit {
     /// Whether nobody has sent anything that was not taken.
     #[cfg(test)]
     pub(crate) fn is_inbox_empty(&self) -> bool {
-        self.inbox.is_empty()
+        self.served.inbox().is_empty()
     }
 
     /// Its incoming buffers, for the page map.
     #[cfg(test)]
     pub(crate) fn buffers(&self) -> &[AtomicRegion; 2] {
-        &self.inbox.buffers().0
+        &self.served.inbox().buffers().0
+    }
+
+    /// How many sleep until the inbox has room.
+    #[cfg(test)]
+    pub(crate) fn senders_asleep(&self) -> u64 {
+        self.served.room().sleepers()
     }
 
     /// Whether it sends back what may not be its own: always, unless a test has planted a fault.
@@ -242,8 +283,8 @@ impl Unit {
     }
 }
 
-/// Words of a command before its keys: object and count, request.
-const HEAD_WORDS: usize = 2;
+/// Words of a command that writes before its pairs: object and count, request.
+const WRITE_HEAD_WORDS: usize = 2;
 
 pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -162,7 +162,7 @@ impl Versions {
     }
 
     fn pin_for(self: &Arc<Self>, own: Option<u32>) -> Pin {
-        let place = self.take_place();
+        let place = self.take_place(None);
         // Either an owner that reclaims sees this place taken, or what it unlinked before is not seen from here on.
         fence(Ordering::SeqCst);
         let version = self.committed();
@@ -170,7 +170,8 @@ impl Versions {
         Pin { versions: Arc::clone(self), place, version, own }
     }
 
-    fn take_place(&self) -> usize {
+    /// Takes a place, in an epoch that is pinned already or in the one that there is.
+    fn take_place(&self, pinned: Option<u64>) -> usize {
         static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         thread_local!(static START: usize = THREADS.fetch_add(1, Ordering::Relaxed));
         let start = START.with(|start| *start);
@@ -185,7 +186,7 @@ impl Versions {
                 if self.pins_end.load(Ordering::Relaxed) <= place as u64 {
                     self.pins_end.fetch_max(place as u64 + 1, Ordering::SeqCst);
                 }
-                let epoch = self.epoch.load(Ordering::Relaxed);
+                let epoch = pinned.unwrap_or_else(|| self.epoch.load(Ordering::Relaxed));
                 if cell.compare_exchange(NOBODY, epoch, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
                     return place;
                 }
@@ -309,6 +310,14 @@ impl Pin {
     /// Everything up to this version is seen.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Another pin that sees the same, to be read by while this one is there.
+    pub(crate) fn again(&self) -> Pin {
+        let epoch = self.versions.pins[self.place].epoch.load(Ordering::Relaxed);
+        let place = self.versions.take_place(Some(epoch));
+        self.versions.pins[place].version.store(self.version, Ordering::Release);
+        Pin { versions: Arc::clone(&self.versions), place, version: self.version, own: self.own }
     }
 
     /// Whether a change with this mark is seen.

@@ -17,11 +17,17 @@ use numa::{Allocator, Budget, Policy};
 use sched::Scheduler;
 use serde_json::json;
 use units::balancer::Algorithm;
+use units::bench::routing::{buffer_sizes, measure_routing};
 use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
 use units::bench::transfers::measure_transfers;
+<<<<<<< HEAD
 use units::bench::{OrderedMap, PHASES, Plan, measure};
 use units::store::{Keyed, Store, UnitPlace};
 use units::tree::SharedTree;
+=======
+use units::bench::{PHASES, Plan, measure};
+use units::store::{Keyed, Route, Store, UnitPlace};
+>>>>>>> wc
 
 use super::database_of;
 use super::report::{Better, Figure, Output, report, write_head};
@@ -34,13 +40,20 @@ const DENSE_BYTES_TARGET: f64 = 25.0;
 /// How often throughput of a range that moves is told, and a cycle of the balancer run.
 const TICK: Duration = Duration::from_millis(250);
 
+/// Commands that are sent for each size of outgoing buffers.
+const COMMANDS_MAX: u64 = 4_000_000;
+
 /// Arguments of `nearside bench keyed`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   nearside bench keyed                               10 million random keys
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
+<<<<<<< HEAD
   nearside bench keyed --dense --shared              and the same on one tree that every thread changes
+=======
+  nearside bench keyed --routing                     then what routing costs by the size of outgoing buffers
+>>>>>>> wc
   nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
 Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
@@ -75,10 +88,21 @@ pub struct Arguments {
     /// Then hand half of the keys to another unit and back, linked and copied, and say what that takes per pair
     #[arg(long)]
     transfers: bool,
+<<<<<<< HEAD
     /// Then do the four phases on a shared index: one tree of the same kind, interleaved over the nodes, which every
     /// thread changes by atomic instructions, without units, routing and versions
     #[arg(long)]
     shared: bool,
+=======
+    /// How keys are looked up: direct (the caller reads every unit's tree), commands (by the units that own the keys),
+    /// or auto: commands for large batches where units lie on several nodes
+    #[arg(long, value_name = "NAME", default_value_t = Route::Auto)]
+    route: Route,
+    /// Then send look-ups of one key each as commands, and say how many per second go through by how many of them for
+    /// one unit are sent together, from 1 to 4096; and how many without being executed
+    #[arg(long)]
+    routing: bool,
+>>>>>>> wc
     /// What keys and their order are made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -100,6 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // Pages that do not fit are refused by the budget, not by the system that ends the process.
     let budget = Budget::new("bench keyed", database.topology().memory_bytes() / 10 * 8);
     let store = Store::new(UnitPlace::of_slots(scheduler, &budget)).map_err(|error| Failure::new(error.to_string()))?;
+    store.serve_on(scheduler);
+    store.set_route(arguments.route);
     let keyed = store.create(plan.last_key(), arguments.prefix_bits);
     writeln!(out, "keys      {} in batches of {}\n", thousands(plan.keys), thousands(plan.batch as u64))?;
     let mut figures = run_phases(scheduler, &keyed, plan, "", &mut out)?;
@@ -110,6 +136,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for (unit, counts) in store.counts().iter().enumerate() {
         let node = counts.node.map_or_else(String::new, |node| format!(" on node {node}"));
         writeln!(out, "unit {unit:<4} {} commands, {} keys{node}", thousands(counts.commands), thousands(counts.keys))?;
+    }
+    if arguments.routing {
+        figures.extend(run_routing(scheduler, &keyed, plan, &mut out)?);
     }
     if let Some(seconds) = arguments.hot {
         store.set_balancer(arguments.balancer);
@@ -139,6 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let given = json!({
             "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
             "seed": plan.seed, "hot": arguments.hot, "balancer": arguments.balancer.to_string(),
+            "route": arguments.route.to_string(), "routing": arguments.routing,
         });
         json.write(&report("keyed", database.topology(), threads, given, &figures))?;
         writeln!(out, "\nwritten to {}", json.path().display())?;
@@ -146,6 +176,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+<<<<<<< HEAD
 /// Runs and prints all phases on a map; figures have a word before the phase's name.
 fn run_phases(
     scheduler: &Scheduler,
@@ -160,10 +191,36 @@ fn run_phases(
         let per_second = measure(scheduler, map, plan, phase).map_err(Failure::new)?;
         writeln!(out, "{phase:<8} {:>14}", thousands(per_second as u64))?;
         figures.push(Figure::new(format!("{word}{phase}"), per_second, "per s", Better::More));
+=======
+/// Sends commands through outgoing buffers of each size, and prints each.
+fn run_routing(
+    scheduler: &Arc<Scheduler>,
+    keyed: &Keyed,
+    plan: Plan,
+    out: &mut impl Write,
+) -> Result<Vec<Figure>, Failure> {
+    writeln!(out, "\nrouting   commands of one key per second, by commands for one unit that are sent together\n")?;
+    writeln!(out, "{:>8} {:>16} {:>16}", "buffer", "not executed", "looked up")?;
+    let mut figures = Vec::new();
+    for buffer in buffer_sizes() {
+        let commands = plan.keys.min(COMMANDS_MAX);
+        let point = measure_routing(scheduler, keyed, plan, buffer, commands).map_err(Failure::new)?;
+        let Some(point) = point else {
+            writeln!(out, "{buffer:>8} more than an outgoing buffer for one of {} units holds", keyed.store().units())?;
+            continue;
+        };
+        let (routed, looked_up) = (thousands(point.routed as u64), thousands(point.looked_up as u64));
+        writeln!(out, "{buffer:>8} {routed:>16} {looked_up:>16}")?;
+        for (name, per_second) in [("routed only", point.routed), ("routed look-ups", point.looked_up)] {
+            let figure = Figure::new(format!("{name}, buffer {buffer}"), per_second, "per s", Better::More);
+            figures.push(figure.with_details(json!({ "buffer": buffer, "commands": commands })));
+        }
+>>>>>>> wc
     }
     Ok(figures)
 }
 
+<<<<<<< HEAD
 /// Prints the memory of a map.
 fn memory(bytes: u64, pairs: u64, plan: Plan, word: &str, out: &mut impl Write) -> Result<Figure, Failure> {
     let per_pair = bytes as f64 / pairs as f64;
@@ -172,6 +229,8 @@ fn memory(bytes: u64, pairs: u64, plan: Plan, word: &str, out: &mut impl Write) 
     Ok(if plan.dense { figure.with_target(DENSE_BYTES_TARGET) } else { figure })
 }
 
+=======
+>>>>>>> wc
 /// Writes the range that moves, and prints each tick.
 fn run_shifting(
     scheduler: &Scheduler,

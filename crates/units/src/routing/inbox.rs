@@ -100,6 +100,13 @@ impl<B: Buffers> Inbox<B> {
         }
     }
 
+    /// Whether so many words may fit the open buffer.
+    #[cfg(not(loom))]
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        let open = self.open.load(Ordering::Acquire) as usize;
+        words_of(self.descriptors[open].load(Ordering::Acquire)) + len <= self.capacity()
+    }
+
     /// Whether nothing waits in the open buffer.
     pub(crate) fn is_empty(&self) -> bool {
         let open = self.open.load(Ordering::Acquire) as usize;
@@ -125,6 +132,11 @@ impl Taker {
         Taken::Words(words_of(descriptor))
     }
 
+    /// Whether a buffer is closed whose senders were not done when it was last looked at.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.closed.is_some()
+    }
+
     /// Opens the buffer that is done with and closes the other.
     fn swap<B: Buffers>(&mut self, inbox: &Inbox<B>) -> usize {
         let opened = self.taken;
@@ -146,10 +158,10 @@ impl Taker {
 mod model;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(super) struct Heap([Box<[AtomicU64]>; 2]);
+    pub(crate) struct Heap([Box<[AtomicU64]>; 2]);
 
     impl Buffers for Heap {
         fn words(&self, buffer: usize) -> &[AtomicU64] {
@@ -157,7 +169,7 @@ mod tests {
         }
     }
 
-    pub(super) fn heap(words: usize) -> Heap {
+    pub(crate) fn heap(words: usize) -> Heap {
         let buffer = || (0..words).map(|_| AtomicU64::new(0)).collect();
         Heap([buffer(), buffer()])
     }

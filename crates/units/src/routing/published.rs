@@ -2,12 +2,14 @@
 //!
 //! A reader takes what it needs of the table, and the roots of the trees that the table sends it to, between two looks
 //! at a sequence number; where a change came in between, it takes all of it again. So table and roots belong together.
-//! See `README.md` beside this file.
+//! There is a replica of the table on each node, with a number of its own. See `README.md` beside this file.
 //!
 //! Invariants: one publisher at a time; what a reader was given is one published state, with the roots of that state.
 //!
 //! # Limits
 //! As many ranges as there were places made for.
+
+use numa::NodeId;
 
 use super::table::{RangeTable, Split, range_of};
 use crate::primitive::{AtomicU64, Ordering, fence};
@@ -15,65 +17,152 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Published {
-    /// Odd while a table is being published.
-    sequence: AtomicU64,
-    ranges: AtomicU64,
-    firsts: Box<[AtomicU64]>,
-    owners: Box<[AtomicU64]>,
+    /// At least one; of one node at most one.
+    replicas: Box<[Replica]>,
+    /// The most ranges.
+    places: usize,
 }
+
+/// The words of one copy of the table, in memory of their own.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    /// Where the words lie; whose readers read them.
+    node: Option<NodeId>,
+    words: Words,
+}
+
+/// Where words are.
+#[derive(Debug)]
+enum Words {
+    Heap(Box<[AtomicU64]>),
+    #[cfg(not(loom))]
+    Region(numa::AtomicRegion),
+}
+
+/// Words of a replica: the sequence number, odd while a table is being published; the number of ranges; and from the
+/// next cache line on the ranges' first keys, then their owners.
+const SEQUENCE: usize = 0;
+const RANGES: usize = 1;
+const FIRSTS: usize = 8;
 
 /// What a reader sees of a table; whether it was whole is known afterwards.
 pub(crate) struct View<'a> {
-    published: &'a Published,
+    firsts: &'a [AtomicU64],
+    owners: &'a [AtomicU64],
     ranges: usize,
 }
 
+impl Replica {
+    /// Memory for a copy of a table of so many ranges, for readers of one node or of all.
+    pub(crate) fn on_heap(node: Option<NodeId>, places: usize) -> Replica {
+        let words = (0..words_of(places)).map(|_| AtomicU64::new(0)).collect();
+        Replica { node, words: Words::Heap(words) }
+    }
+
+    /// As [`on_heap`](Self::on_heap), where an allocator has it.
+    #[cfg(not(loom))]
+    pub(crate) fn of(
+        node: Option<NodeId>,
+        places: usize,
+        allocator: &numa::Allocator,
+    ) -> Result<Replica, numa::MemoryError> {
+        let region = allocator.region(words_of(places) * size_of::<u64>())?;
+        Ok(Replica { node, words: Words::Region(region.into()) })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        match &self.words {
+            Words::Heap(words) => words,
+            #[cfg(not(loom))]
+            Words::Region(region) => region.words(),
+        }
+    }
+
+    /// The memory, if it was an allocator's, for the page map.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn region(&self) -> Option<&numa::AtomicRegion> {
+        match &self.words {
+            Words::Heap(_) => None,
+            Words::Region(region) => Some(region),
+        }
+    }
+
+    fn store(&self, table: &RangeTable, places: usize) {
+        let words = self.words();
+        words[RANGES].store(table.ranges() as u64, Ordering::Relaxed);
+        for (range, (first, owner)) in table.firsts().iter().zip(table.owners()).enumerate() {
+            words[FIRSTS + range].store(*first, Ordering::Relaxed);
+            words[FIRSTS + places + range].store(*owner as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+fn words_of(places: usize) -> usize {
+    FIRSTS + 2 * places
+}
+
 impl Published {
-    /// A table, and places for as many ranges.
-    pub(crate) fn new(table: &RangeTable, places: usize) -> Published {
-        let words = || (0..places.max(table.ranges())).map(|_| AtomicU64::new(0)).collect();
-        let published =
-            Published { sequence: AtomicU64::new(0), ranges: AtomicU64::new(0), firsts: words(), owners: words() };
-        published.store(table);
-        published
+    /// A table, and places for as many ranges as `replicas` were made for.
+    pub(crate) fn new(table: &RangeTable, places: usize, replicas: Vec<Replica>) -> Published {
+        assert!(!replicas.is_empty() && table.ranges() <= places, "a table has memory and places");
+        replicas.iter().for_each(|replica| replica.store(table, places));
+        Published { replicas: replicas.into(), places }
+    }
+
+    /// Its copies.
+    pub(crate) fn replicas(&self) -> &[Replica] {
+        &self.replicas
     }
 
     /// Whether there are places for a table's ranges.
     pub(crate) fn has_room(&self, table: &RangeTable) -> bool {
-        table.ranges() <= self.firsts.len()
+        table.ranges() <= self.places
     }
 
     /// Publishes a table together with what `switch` stores, which must not fail. Gives the table's number, greater
-    /// than those of all before. The caller sees to it that nobody else publishes.
+    /// than those of all before. The caller sees to it that nobody else publishes. All replicas are odd while one
+    /// changes, so that what is switched belongs to each of them.
     pub(crate) fn publish(&self, table: &RangeTable, switch: impl FnOnce()) -> u64 {
         assert!(self.has_room(table), "places for ranges are asked for beforehand");
-        let sequence = self.sequence.load(Ordering::Relaxed);
-        self.sequence.store(sequence + 1, Ordering::Relaxed);
+        let sequence = self.replicas[0].words()[SEQUENCE].load(Ordering::Relaxed);
+        let number = |sequence: u64, order: Ordering| {
+            self.replicas.iter().for_each(|replica| replica.words()[SEQUENCE].store(sequence, order));
+        };
+        number(sequence + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        self.store(table);
+        self.replicas.iter().for_each(|replica| replica.store(table, self.places));
         switch();
-        self.sequence.store(sequence + 2, Ordering::Release);
+        number(sequence + 2, Ordering::Release);
         sequence / 2 + 1
     }
 
-    fn store(&self, table: &RangeTable) {
-        self.ranges.store(table.ranges() as u64, Ordering::Relaxed);
-        for (range, (first, owner)) in table.firsts().iter().zip(table.owners()).enumerate() {
-            self.firsts[range].store(*first, Ordering::Relaxed);
-            self.owners[range].store(*owner as u64, Ordering::Relaxed);
+    /// The copy that this thread reads: the one on its node, or nearest to it.
+    #[inline]
+    fn nearest(&self) -> &Replica {
+        match &self.replicas[..] {
+            [replica] => replica,
+            replicas => nearest_of(replicas),
         }
     }
 
     /// Takes something of a table; `take` is called again where the table changed meanwhile. Gives the table's number
     /// with it.
-    pub(crate) fn read<T>(&self, mut take: impl FnMut(&View<'_>) -> T) -> (T, u64) {
+    #[inline]
+    pub(crate) fn read<T>(&self, take: impl FnMut(&View<'_>) -> T) -> (T, u64) {
+        self.read_of(self.nearest(), take)
+    }
+
+    /// As [`read`](Self::read), of one replica.
+    fn read_of<T>(&self, replica: &Replica, mut take: impl FnMut(&View<'_>) -> T) -> (T, u64) {
+        let words = replica.words();
+        let (firsts, owners) = words[FIRSTS..FIRSTS + 2 * self.places].split_at(self.places);
         loop {
-            let sequence = self.sequence.load(Ordering::Acquire);
+            let sequence = words[SEQUENCE].load(Ordering::Acquire);
             if sequence & 1 == 0 {
-                let ranges = self.ranges.load(Ordering::Relaxed) as usize;
-                let taken = take(&View { published: self, ranges });
+                let ranges = words[RANGES].load(Ordering::Relaxed) as usize;
+                let taken = take(&View { firsts, owners, ranges });
                 fence(Ordering::Acquire);
-                if self.sequence.load(Ordering::Relaxed) == sequence {
+                if words[SEQUENCE].load(Ordering::Relaxed) == sequence {
                     return (taken, sequence / 2);
                 }
             }
@@ -85,13 +174,24 @@ impl Published {
     }
 }
 
+/// Of several.
+fn nearest_of(replicas: &[Replica]) -> &Replica {
+    let Some(here) = numa::current_node() else { return &replicas[0] };
+    let of_node = replicas.iter().find(|replica| replica.node == Some(here));
+    of_node.unwrap_or_else(|| {
+        let nodes: Vec<NodeId> = replicas.iter().filter_map(|replica| replica.node).collect();
+        let nearest = numa::nearest_node(here, &nodes).map(|place| nodes[place]);
+        replicas.iter().find(|replica| replica.node == nearest).unwrap_or(&replicas[0])
+    })
+}
+
 impl View<'_> {
     fn first(&self, range: usize) -> u64 {
-        self.published.firsts[range].load(Ordering::Relaxed)
+        self.firsts[range].load(Ordering::Relaxed)
     }
 
     fn owner(&self, range: usize) -> usize {
-        self.published.owners[range].load(Ordering::Relaxed) as usize
+        self.owners[range].load(Ordering::Relaxed) as usize
     }
 
     /// The unit that owns a key.
@@ -132,7 +232,7 @@ mod tests {
     #[test]
     fn parts_are_those_of_the_table() {
         let table = RangeTable::new(vec![0, 10, 20, 30]).unwrap().moved(12, 14, 3);
-        let published = Published::new(&RangeTable::equal(1), 16);
+        let published = Published::new(&RangeTable::equal(1), 16, vec![Replica::on_heap(None, 16)]);
         assert_eq!(published.read(|view| view.owner_of(12)), (0, 0));
         assert_eq!(published.publish(&table, || ()), 1);
         let mut parts = Vec::new();
@@ -142,5 +242,22 @@ mod tests {
         assert_eq!(parts, [(13, 13, 3)]);
         published.read(|view| view.parts(40, u64::MAX, &mut parts));
         assert_eq!(parts, [(40, u64::MAX, 3)]);
+    }
+
+    #[test]
+    fn every_replica_has_the_table_and_its_number() {
+        let table = RangeTable::equal(3);
+        let nodes = [Some(NodeId(0)), Some(NodeId(7)), None];
+        let replicas: Vec<Replica> = nodes.iter().map(|node| Replica::on_heap(*node, 16)).collect();
+        let published = Published::new(&table, 16, replicas);
+        let after = table.moved(100, 200, 2);
+        for replica in published.replicas() {
+            assert_eq!(published.read_of(replica, |view| view.owner_of(150)), (0, 0));
+        }
+        assert_eq!(published.publish(&after, || ()), 1);
+        for replica in published.replicas() {
+            assert_eq!(published.read_of(replica, |view| (view.owner_of(150), view.owner_of(99))), ((2, 0), 1));
+        }
+        assert_eq!(published.read(|view| view.ranges), (after.ranges(), 1));
     }
 }

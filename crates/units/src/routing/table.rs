@@ -124,6 +124,11 @@ impl Split {
         }
     }
 
+    /// All places, owner by owner.
+    pub(crate) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
     /// The places of an owner's keys.
     pub(crate) fn of(&self, owner: usize) -> &[usize] {
         &self.places[self.starts[owner]..self.starts[owner + 1]]

@@ -13,14 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use numa::{MemoryError, NodeId};
-use parking_lot::MutexGuard;
 
 use super::{Keyed, Object, Store};
 use crate::balancer::{Accesses, Algorithm, PIECE_PAIRS, SAMPLES_PER_UNIT, Transfer, decision, transfers};
 use crate::request::ObjectId;
 use crate::routing::table::RangeTable;
 use crate::tree::{Handover, Taken};
-use crate::unit::{Partition, UnitState, text_of};
+use crate::unit::{Partition, UnitState, UnitToken, text_of};
 
 /// Cycles that are remembered.
 const CYCLES_KEPT: usize = 64;
@@ -193,7 +192,7 @@ impl Keyed {
             unit,
             node: self.store.units[unit].node,
         };
-        Routing { version, replicas: 1, ranges: parts.into_iter().map(range).collect() }
+        Routing { version, replicas: self.object.routing.replicas().len(), ranges: parts.into_iter().map(range).collect() }
     }
 }
 
@@ -248,7 +247,7 @@ impl Store {
         let table = &balancing.table;
         let counts = |unit: usize| {
             let mut own = (0..table.ranges()).filter(|range| table.owners()[*range] == unit);
-            let state = self.units[unit].token();
+            let state = self.token(unit);
             let partition = partition_of(&state, object)?;
             Some(PartitionCounts {
                 object: object.id,
@@ -348,21 +347,17 @@ impl Store {
         self.units[from].journal.1.record(|| crate::journal::Event::Moved { first, last, to });
         let taken = handover.finish(&mut giver.owner, &mut taker.owner);
         *table = after;
-        drop((giving, taking));
-        for unit in [from, to] {
-            self.units[unit].run(&self.requests);
-        }
         Ok(Some((last, taken)))
     }
 
-    /// The tokens of two units. All who want two take the lesser first, and who has one waits for none.
-    fn tokens(&self, one: usize, other: usize) -> (MutexGuard<'_, UnitState>, MutexGuard<'_, UnitState>) {
+    /// The tokens of two units. All who want two take the lesser first, so who waits for one has a lesser one only.
+    fn tokens(&self, one: usize, other: usize) -> (UnitToken<'_>, UnitToken<'_>) {
         if one < other {
-            let first = self.units[one].token();
-            return (first, self.units[other].token());
+            let first = self.token(one);
+            return (first, self.token(other));
         }
-        let first = self.units[other].token();
-        (self.units[one].token(), first)
+        let first = self.token(other);
+        (self.token(one), first)
     }
 }
 

@@ -20,6 +20,7 @@ use sched::{Affinity, Priority, Scheduler, Statement};
 
 use super::{Keyed, Store};
 use crate::balancer::Algorithm;
+use crate::read::is_in_callback;
 
 /// How long an object is left alone after a cycle. One that moves nothing sorts up to 1,024 drawn keys per unit, with
 /// 64 units some milliseconds: a part of one of 64 cpus. A range that moves away is followed within tenths of a second.
@@ -91,7 +92,7 @@ impl Keyed {
     /// Behind every batch, when no token is held.
     #[inline]
     pub(super) fn pass_by(&self) {
-        if self.object.bell.is_ringing() {
+        if self.object.bell.is_ringing() && !is_in_callback() {
             self.begin_cycle();
         }
     }

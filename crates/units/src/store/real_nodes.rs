@@ -10,6 +10,7 @@ use sched::Config;
 
 use super::*;
 use crate::balancer::Algorithm;
+use crate::read::{Callback, Part};
 
 const KEYS_PER_UNIT: u64 = 2000;
 
@@ -93,7 +94,7 @@ fn partitions_and_incoming_buffers_lie_on_their_units_node() {
     }
     // What is sent through them is executed.
     const FIRST: u64 = 3 * KEYS_PER_UNIT + 1;
-    let token = store.units[3].token();
+    let token = store.token(3);
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| keyed.write(WriteKind::Update, &[(FIRST, FIRST + 1)]).unwrap());
         while store.units[3].is_inbox_empty() {
@@ -103,6 +104,70 @@ fn partitions_and_incoming_buffers_lie_on_their_units_node() {
         assert_eq!(sender.join().unwrap(), 1);
     });
     check_values(&keyed);
+}
+
+/// Counts values, which are those of [`filled`].
+#[derive(Default)]
+struct Values(AtomicU64);
+
+impl Callback for Values {
+    fn values(&self, _: u64, keys: &[u64], values: &[Option<u64>]) {
+        assert!(keys.iter().zip(values).all(|(key, value)| *value == Some(key + 1)));
+        self.0.fetch_add(keys.len() as u64, Ordering::Relaxed);
+    }
+
+    fn pairs(&self, _: u64, _: Part, _: &[(u64, u64)]) {}
+}
+
+#[test]
+fn each_node_has_a_routing_table_and_its_senders_buffers() {
+    let Some(topology) = several_nodes() else { return };
+    let store = two_per_node(&topology);
+    let keyed = filled(&store);
+    let nodes = topology.usable_memory_nodes();
+    keyed.move_range(5, 9, 3).unwrap();
+    let replicas = keyed.object.routing.replicas();
+    assert_eq!((replicas.len(), keyed.routing().replicas), (nodes.len(), nodes.len()));
+    for (replica, node) in replicas.iter().zip(nodes) {
+        let region = replica.region().expect("there is memory on each node");
+        let (lies, bytes) = lies_on(&[(region.address(), region.held_bytes().max(1))]);
+        assert_eq!(lies, BTreeSet::from([*node]));
+        assert!(bytes > 0);
+    }
+    for cpu in topology.usable_cpus() {
+        let node = std::thread::scope(|scope| {
+            let on_cpu = || {
+                if !numa::pin_current_thread(&[*cpu]) {
+                    return None;
+                }
+                let here = numa::current_node()?;
+                assert_eq!(keyed.routing().ranges[1].unit, 3, "every node reads the table of after the transfer");
+                let values = Arc::new(Values::default());
+                let pin = store.pin();
+                let mut sender = keyed.sender(&pin, Arc::clone(&values) as _, 100).unwrap();
+                let keys = store.units.len() as u64 * KEYS_PER_UNIT;
+                (0..keys).for_each(|key| sender.look_up(key, &[key]));
+                sender.scan(0, 0, u64::MAX, 1);
+                sender.wait().unwrap();
+                assert_eq!(values.0.load(Ordering::Relaxed), keys);
+                let buffers = sender.buffers();
+                let memory = buffers.outgoing.memory();
+                let window = buffers.window.region();
+                // The window is touched by who executes: here that is this thread.
+                window.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+                for (address, bytes) in [(memory.address(), memory.held_bytes()), (window.address(), window.held_bytes())] {
+                    let (lies, bytes) = lies_on(&[(address, bytes)]);
+                    assert_eq!((lies, bytes > 0), (BTreeSet::from([buffers.outgoing.node().expect("a node")]), true));
+                }
+                assert!(!nodes.contains(&here) || buffers.outgoing.node() == Some(here));
+                Some(here)
+            };
+            scope.spawn(on_cpu).join().unwrap()
+        });
+        if node.is_none() {
+            eprintln!("skipped: threads cannot be bound to cpu {}", cpu.0);
+        }
+    }
 }
 
 #[test]

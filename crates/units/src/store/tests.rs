@@ -244,7 +244,7 @@ fn a_command_that_panics_fails_its_statement_and_leaves_the_partition_as_it_was(
     keyed.write(WriteKind::Insert, &[(1, 10), (2, 20)]).unwrap();
     let request = Request::new(WriteKind::Upsert, 3, store.versions.begin().unwrap());
     {
-        let mut state = store.units[0].token();
+        let mut state = store.token(0);
         // The third key has no value: the command panics after it has changed two keys.
         store.units[0].execute(&mut state, keyed.object.id, &request, &[1, 3, 2], &[11, 33]);
     }

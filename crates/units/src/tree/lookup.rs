@@ -20,17 +20,25 @@ impl Tree {
     }
 
     /// As [`get_many`](Self::get_many), from a root on.
-    pub(crate) fn get_many_from(&self, root: Root, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
-        for (group, keys) in keys.chunks(GROUP).enumerate() {
-            self.get_group(root, keys, pin, |place, value| found(group * GROUP + place, value));
-        }
+    pub(crate) fn get_many_from(&self, root: Root, keys: &[u64], pin: &Pin, found: impl FnMut(usize, Option<u64>)) {
+        self.get_many_by(root, keys, |_| pin, found);
     }
 
-    fn get_group(&self, root: Root, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
-        let words = self.descend(root, keys);
-        for (place, (key, word)) in keys.iter().zip(words).enumerate() {
-            let leaf = self.leaf(Child::of(word));
-            found(place, leaf.and_then(|leaf| leaf.get(&self.arena, *key, pin)));
+    /// As [`get_many_from`](Self::get_many_from), each key as the reader sees it that `pin_of` tells for its place.
+    pub(crate) fn get_many_by<'a>(
+        &self,
+        root: Root,
+        keys: &[u64],
+        pin_of: impl Fn(usize) -> &'a Pin,
+        mut found: impl FnMut(usize, Option<u64>),
+    ) {
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            let words = self.descend(root, keys);
+            for (place, (key, word)) in keys.iter().zip(words).enumerate() {
+                let place = group * GROUP + place;
+                let leaf = self.leaf(Child::of(word));
+                found(place, leaf.and_then(|leaf| leaf.get(&self.arena, *key, pin_of(place))));
+            }
         }
     }
 

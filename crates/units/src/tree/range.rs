@@ -8,24 +8,24 @@ impl Tree {
     /// Hands the pairs from `first` to `last`, both included, to `each`, in the order of keys, until it says that it
     /// has enough (`false`).
     pub fn range(&self, first: u64, last: u64, pin: &Pin, each: impl FnMut(u64, u64) -> bool) {
-        self.range_from(self.root(), first, last, pin, each);
+        self.range_in(self.root(), first, last, pin, &mut Vec::new(), each);
     }
 
-    /// As [`range`](Self::range), from a root on.
-    pub(crate) fn range_from(
+    /// As [`range`](Self::range), from a root on; `buffer` is room for a leaf's pairs.
+    pub(crate) fn range_in(
         &self,
         root: Root,
         first: u64,
         last: u64,
         pin: &Pin,
+        buffer: &mut Vec<(u64, u64)>,
         mut each: impl FnMut(u64, u64) -> bool,
     ) {
-        let mut buffer = Vec::new();
         let mut next = first;
         while next <= last {
             let (child, end) = self.reach(root, next);
             if let Some(leaf) = self.leaf(child) {
-                leaf.seen_pairs(&self.arena, pin, &mut buffer);
+                leaf.seen_pairs(&self.arena, pin, buffer);
                 let start = buffer.partition_point(|pair| pair.0 < next);
                 for (key, value) in &buffer[start..] {
                     if *key > last || !each(*key, *value) {

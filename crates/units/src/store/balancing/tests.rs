@@ -11,6 +11,7 @@ use super::*;
 use crate::request::{Request, WriteKind};
 use crate::scale;
 use crate::tree::fault;
+use crate::unit::Sent;
 use crate::versions::Pin;
 
 /// Four units on two nodes: ranges are linked between neighbours of one, and copied between nodes.
@@ -311,8 +312,8 @@ fn send_and_move(executes_what_moved: bool) -> (Arc<Store>, Keyed, RangeTable, A
     let pairs = [(5, 50), (7, 70)];
     let request = Request::new(WriteKind::Upsert, 2, store.versions.begin().unwrap());
     super::super::tests::begun(&keyed, &request, &pairs);
-    let number = store.requests.enter(&request);
-    store.units[0].send(keyed.object.id, number, &pairs).unwrap();
+    let number = store.requests.enter(Sent::Write(Arc::clone(&request)));
+    store.units[0].send(keyed.object.id, number, &pairs, &store.requests);
     // The transfer runs what came to its units when it is done.
     keyed.move_range(0, 6, 1).unwrap();
     store.requests.leave(number);

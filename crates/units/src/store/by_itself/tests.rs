@@ -59,7 +59,7 @@ fn a_hot_range_is_shared_though_nobody_calls_for_a_cycle() {
         store.set_balancer(algorithm);
         let keyed = filled(&store);
         let before = keyed.routing();
-        assert_eq!((before.version, before.replicas, before.ranges.len()), (0, 1, 4));
+        assert_eq!((before.version, before.replicas, before.ranges.len()), (0, 2, 4), "a replica for each node");
         read_until(&keyed, || keyed.partitions()[1].first_key < Some(KEYS / 10));
         let cycles = store.balancing();
         assert!(cycles.iter().all(|cycle| cycle.algorithm == algorithm && cycle.name[1] == "t"), "{cycles:?}");

@@ -180,7 +180,8 @@ impl World {
                 for range in 0..table.ranges() {
                     let owner = table.owners()[range];
                     let (first, last) = (table.firsts()[range], table.last(range));
-                    self.owners[owner].tree.range_from(roots[owner], first, last, &reader.pin, |key, value| {
+                    let (tree, root) = (&self.owners[owner].tree, roots[owner]);
+                    tree.range_in(root, first, last, &reader.pin, &mut Vec::new(), |key, value| {
                         pairs.push((key, value));
                         true
                     });
