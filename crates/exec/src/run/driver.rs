@@ -189,14 +189,15 @@ impl Driver {
     }
 
     /// Older statements run before this one's first step: they find its rows meanwhile, if they share passes. What is
-    /// wrong with a condition is found again when it is prepared.
+    /// wrong with a condition is found again, and told, when it is prepared.
     fn attach_early(&self) {
         if let (Some(attached), Some(source)) = (&self.attached, &self.source) {
-            let _ = attach_scans(source.plan(), attached, self.context.scan);
+            let attach = || attach_scans(source.plan(), attached, self.context.scan).is_ok();
+            let _ = catch_unwind(AssertUnwindSafe(attach));
         }
     }
 
-    /// Nobody works for its scans any longer.
+    /// Others need not work for its scans.
     fn wants_no_more(&self) {
         if let Some(attached) = &self.attached {
             attached.end();

@@ -63,10 +63,12 @@ impl Scan {
         let mut little_left = true;
         for ((version, state), pieces) in self.segments.iter().zip(segments).zip(looked_at) {
             let segment = &version.segment;
-            if pieces.is_empty() || !matches!(state.access, Access::All) {
+            if pieces.is_empty() {
                 continue;
             }
-            let Some((part, test)) = shared_part(&state.filter, attached, &mut bytes) else {
+            let whole_segment = matches!(state.access, Access::All);
+            let part = shared_part(&state.filter, attached, &mut bytes).filter(|_| whole_segment);
+            let Some((part, test)) = part else {
                 little_left = false;
                 continue;
             };

@@ -66,14 +66,19 @@ impl AttachedScans {
         let scan = Arc::new(WaitingScan {
             number: self.shared.numbers.fetch_add(1, Relaxed),
             test: test.clone(),
-            statement: Arc::clone(&self.statement),
+            statement: Arc::downgrade(&self.statement),
             wanted: wanted.into_iter().map(AtomicU64::new).collect(),
             left: AtomicUsize::new(count),
             found: AtomicUsize::new(0),
         });
-        let (shared, sharing) = (Arc::clone(&self.shared), self.sharing);
-        let column = shared.add(key, of_column, &scan);
-        let attachment = Arc::new(ScanAttachment { shared, sharing, column, scan, detached: AtomicBool::new(false) });
+        let attachment = Arc::new(ScanAttachment {
+            shared: Arc::clone(&self.shared),
+            sharing: self.sharing,
+            statement: Arc::clone(&self.statement),
+            column: self.shared.add(key, of_column, &scan),
+            scan,
+            detached: AtomicBool::new(false),
+        });
         self.all.lock().push(Arc::downgrade(&attachment));
         if self.ended.load(Relaxed) {
             attachment.detach();
@@ -88,7 +93,7 @@ impl AttachedScans {
         }
     }
 
-    /// No scan takes over what was attached early any longer.
+    /// What was attached early and not taken over is of no scan.
     pub(crate) fn all_prepared(&self) {
         let early = std::mem::take(&mut *self.early.lock());
         drop(early);
@@ -111,10 +116,11 @@ impl Drop for AttachedScans {
     }
 }
 
-/// A scan that is attached to a column; dropped, it is no longer.
+/// A scan that is attached to a column, until this is dropped.
 pub(crate) struct ScanAttachment {
     shared: Arc<SharedScans>,
     sharing: ScanSharing,
+    statement: Arc<Statement>,
     column: Arc<SharedColumn>,
     scan: Arc<WaitingScan>,
     detached: AtomicBool,
@@ -134,7 +140,7 @@ pub(crate) enum SharedTurn {
 impl ScanAttachment {
     /// Finds the rows of a granule, for others too if they want them.
     pub(crate) fn find(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
-        let may_lead = || self.is_shared() && has_time(&self.scan.statement);
+        let may_lead = || self.is_shared() && has_time(&self.statement);
         let turn = self.column.turn(&self.scan, granule, may_lead);
         let found = match turn {
             Turn::Alone => SharedTurn::Alone,
@@ -148,11 +154,11 @@ impl ScanAttachment {
     }
 
     fn lead(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
-        let leading = Leading { column: &self.column, shared: &self.shared, granule, ended: false };
+        let leading = Leading { column: &self.column, shared: &self.shared, granule };
         let Some(readers) = self.column.readers(&self.scan, &self.shared) else { return SharedTurn::Alone };
-        let pass = SharedPass::read(readers, (granule, self.scan.number), read);
+        let pass = SharedPass::read(&readers, (granule, self.scan.number), read);
         let Some(own) = pass.found(self.scan.number) else { return SharedTurn::Alone };
-        let others = leading.end(Some(pass));
+        let others = leading.end(pass, &readers);
         SharedTurn::Led(own, others)
     }
 

@@ -31,8 +31,8 @@ mod rule;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use foldhash::fast::FixedState;
@@ -159,7 +159,8 @@ pub(crate) struct WaitingScan {
     /// No two have the same; later ones have larger ones.
     number: u64,
     test: CodeTest,
-    statement: Arc<Statement>,
+    /// Whose it is; nobody keeps a statement alive that has ended.
+    statement: Weak<Statement>,
     /// A bit for each granule that it wants.
     wanted: Box<[AtomicU64]>,
     /// How many these are.
@@ -184,14 +185,14 @@ impl WaitingScan {
 
     /// Whether it is worth working for.
     fn is_alive(&self) -> bool {
-        self.left() > 0 && !self.statement.is_cancelled()
+        self.left() > 0 && self.statement.upgrade().is_some_and(|statement| !statement.is_cancelled())
     }
 
     fn wants(&self, granule: usize) -> bool {
         self.wanted[granule / WORD].load(Relaxed) >> (granule % WORD) & 1 == 1
     }
 
-    /// It wants a granule no longer; whether it did. The granule's lock is held.
+    /// It does not want a granule; whether it did. The granule's lock is held.
     fn unwant(&self, granule: usize) -> bool {
         let bit = 1 << (granule % WORD);
         let did = self.wanted[granule / WORD].fetch_and(!bit, Relaxed) & bit != 0;
@@ -224,6 +225,17 @@ struct ColumnScans {
     alone: usize,
 }
 
+impl ColumnScans {
+    /// The readers that there are, if the scan of this number is one of them and it is not time to look for others.
+    fn known(&mut self, number: u64) -> Option<Arc<PassReaders>> {
+        let look_again = self.passes >= PASSES_PER_LOOK.min(1 + self.all.len() / SCANS_PER_PASS);
+        let (changes, readers) = self.readers.as_ref()?;
+        let good = (*changes == self.changes || !look_again) && readers.list().place(number).is_some();
+        self.passes += usize::from(good);
+        good.then(|| Arc::clone(readers))
+    }
+}
+
 /// A granule of a column.
 #[derive(Default)]
 struct SharedGranule {
@@ -240,7 +252,7 @@ struct KeptPass {
 }
 
 impl SharedGranule {
-    /// A scan wants it no longer: what is kept for nobody else goes.
+    /// A scan does not want it: what is kept for nobody else goes.
     fn unwanted(&mut self, number: u64) {
         let Some(kept) = &mut self.kept else { return };
         if kept.pass.readers().place(number).is_some() {
@@ -276,20 +288,19 @@ impl SharedColumn {
         Turn::Lead
     }
 
-    /// A pass has ended; without it the leader failed, or nobody else was to be read for.
-    fn end_pass(&self, granule: usize, pass: Option<SharedPass>, shared: &SharedScans) -> usize {
-        let read = pass.is_some();
-        let charged = pass.and_then(|pass| Some((shared.room_for(pass.bytes(), pass.readers().stamp())?, pass)));
-        if read && charged.is_none() {
-            self.scans.lock().alone = PASSES_PER_LOOK;
+    /// Keeps what a pass found, if there is room for it; for how many.
+    fn keep(&self, granule: usize, mut pass: SharedPass, readers: &PassReaders, shared: &SharedScans) -> usize {
+        match shared.room_for(pass.bytes(), pass.readers().stamp()) {
+            Some(room) => pass.charge(room),
+            None => {
+                self.scans.lock().alone = PASSES_PER_LOOK;
+                return 0;
+            }
         }
         let mut here = self.granules[granule].lock();
-        here.is_read = false;
-        let Some((room, mut pass)) = charged else { return 0 };
-        let wanting = pass.readers().scans().iter().filter(|scan| scan.wants(granule));
+        let wanting = readers.scans().iter().filter(|scan| scan.wants(granule));
         let left = wanting.inspect(|scan| _ = scan.found.fetch_add(1, Relaxed)).count();
         if left > 0 {
-            pass.charge(room);
             here.kept = Some(KeptPass { pass: Arc::new(pass), left });
         }
         left
@@ -297,25 +308,23 @@ impl SharedColumn {
 
     /// Those that a pass is read for, `leader` one of them, or nobody.
     fn readers(&self, leader: &Arc<WaitingScan>, shared: &SharedScans) -> Option<Arc<PassReaders>> {
-        let mut scans = self.scans.lock();
-        let scans = &mut *scans;
-        if scans.alone > 0 {
-            scans.alone -= 1;
-            return None;
-        }
-        let look_again = scans.passes >= PASSES_PER_LOOK.min(1 + scans.all.len() / SCANS_PER_PASS);
-        let known = scans.readers.as_ref().filter(|(changes, readers)| {
-            (*changes == scans.changes || !look_again) && readers.place(leader.number).is_some()
-        });
-        if let Some((_, readers)) = known {
-            scans.passes += 1;
-            return Some(Arc::clone(readers));
-        }
+        let (all, changes) = {
+            let mut scans = self.scans.lock();
+            if scans.alone > 0 {
+                scans.alone -= 1;
+                return None;
+            }
+            if let Some(known) = scans.known(leader.number) {
+                return Some(known);
+            }
+            // Others that find themselves among the readers that there are need not wait for better ones.
+            scans.passes = 0;
+            (scans.all.clone(), scans.changes)
+        };
         let stamp = shared.stamps.fetch_add(1, Relaxed);
         let bytes_max = shared.budget.limit_bytes().unwrap_or(u64::MAX);
-        let readers = Arc::new(PassReaders::new(&scans.all, leader, bytes_max, stamp)?);
-        scans.readers = Some((scans.changes, Arc::clone(&readers)));
-        scans.passes = 1;
+        let readers = Arc::new(PassReaders::new(&all, leader, bytes_max, stamp)?);
+        self.scans.lock().readers = Some((changes, Arc::clone(&readers)));
         Some(readers)
     }
 
@@ -346,27 +355,23 @@ enum Turn {
     Alone,
 }
 
-/// A granule that is read for all; dropped before its end it leaves the granule as it was.
+/// A granule that is read for all. Whatever becomes of the pass, others may read the granule afterwards.
 struct Leading<'a> {
     column: &'a SharedColumn,
     shared: &'a SharedScans,
     granule: usize,
-    ended: bool,
 }
 
 impl Leading<'_> {
-    /// How many others the pass is kept for.
-    fn end(mut self, pass: Option<SharedPass>) -> usize {
-        self.ended = true;
-        self.column.end_pass(self.granule, pass, self.shared)
+    /// Keeps what the pass found; for how many others.
+    fn end(self, pass: SharedPass, readers: &PassReaders) -> usize {
+        self.column.keep(self.granule, pass, readers, self.shared)
     }
 }
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        if !self.ended {
-            self.column.end_pass(self.granule, None, self.shared);
-        }
+        self.column.granules[self.granule].lock().is_read = false;
     }
 }
 

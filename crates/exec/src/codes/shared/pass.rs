@@ -13,7 +13,7 @@ use std::sync::Arc;
 use numa::Reservation;
 use storage::CodedColumn;
 
-use super::readers::PassReaders;
+use super::readers::{PassReaders, ReaderList};
 use crate::codes::input::{InputRows, MarkedInput};
 use crate::mask::Mask;
 
@@ -33,7 +33,7 @@ pub(crate) enum FoundRows {
 
 /// See the module.
 pub(super) struct SharedPass {
-    readers: Arc<PassReaders>,
+    readers: Arc<ReaderList>,
     /// The granule's first row.
     start: usize,
     /// A reader's place above a row's place in the granule, ascending.
@@ -83,11 +83,7 @@ impl GranuleRead<'_> {
 
 impl SharedPass {
     /// Reads a granule for the readers that want it, and for the one of number `leader`.
-    pub(super) fn read(
-        readers: Arc<PassReaders>,
-        (granule, leader): (usize, u64),
-        read: &GranuleRead<'_>,
-    ) -> SharedPass {
+    pub(super) fn read(readers: &PassReaders, (granule, leader): (usize, u64), read: &GranuleRead<'_>) -> SharedPass {
         let rows = read.rows.len();
         (read.told)(&InputRows::Range(read.rows.clone()));
         let mut together = Vec::new();
@@ -107,11 +103,11 @@ impl SharedPass {
             (place, found(mask, read.rows.start))
         });
         let apart = apart.collect();
-        SharedPass { readers, start: read.rows.start, together, apart, charged: None }
+        SharedPass { readers: Arc::clone(readers.list()), start: read.rows.start, together, apart, charged: None }
     }
 
     /// Whose rows it found.
-    pub(super) fn readers(&self) -> &PassReaders {
+    pub(super) fn readers(&self) -> &ReaderList {
         &self.readers
     }
 

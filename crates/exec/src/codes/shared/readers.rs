@@ -13,16 +13,40 @@ use crate::codes::ranges::CodeRanges;
 
 /// See the module.
 pub(super) struct PassReaders {
-    /// When they were put together, among all of the database.
-    stamp: u64,
-    /// Ascending by number.
+    list: Arc<ReaderList>,
+    /// By place.
     scans: Vec<Arc<WaitingScan>>,
-    /// Whether each is tested on its own, by place.
-    apart: Vec<bool>,
     /// What is looked for of those that are found together, ascending by first code.
     ranges: Vec<ReaderRange>,
     /// Tests that let through what any of those looks for; none where there is no such scan.
     union: Vec<CodePredicate>,
+}
+
+/// Who they are: what has to stay as long as something that was found for them.
+pub(super) struct ReaderList {
+    /// When they were put together, among all of the database.
+    stamp: u64,
+    /// Numbers of scans, ascending.
+    numbers: Vec<u64>,
+    /// Whether each is tested on its own.
+    apart: Vec<bool>,
+}
+
+impl ReaderList {
+    /// When they were put together: larger is later.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// The place of a scan among them.
+    pub(super) fn place(&self, number: u64) -> Option<usize> {
+        self.numbers.binary_search(&number).ok()
+    }
+
+    /// Whether a reader is tested on its own.
+    pub(super) fn is_apart(&self, place: usize) -> bool {
+        self.apart[place]
+    }
 }
 
 impl PassReaders {
@@ -56,13 +80,14 @@ impl PassReaders {
         let codes = ranges.iter().map(|range| range.first..range.last + 1);
         let union = CodeRanges::ascending(codes, leader.test().set().codes());
         let union = if union.is_empty() { Vec::new() } else { kernel_tests(&union) };
-        let scans = chosen.into_iter().map(|(scan, _)| scan).collect();
-        Some(PassReaders { stamp, scans, apart, ranges, union })
+        let scans: Vec<Arc<WaitingScan>> = chosen.into_iter().map(|(scan, _)| scan).collect();
+        let numbers = scans.iter().map(|scan| scan.number()).collect();
+        Some(PassReaders { list: Arc::new(ReaderList { stamp, numbers, apart }), scans, ranges, union })
     }
 
-    /// When they were put together: larger is later.
-    pub(super) fn stamp(&self) -> u64 {
-        self.stamp
+    /// Who they are.
+    pub(super) fn list(&self) -> &Arc<ReaderList> {
+        &self.list
     }
 
     /// The scans, ascending by number.
@@ -70,19 +95,9 @@ impl PassReaders {
         &self.scans
     }
 
-    /// The place of a scan among them.
-    pub(super) fn place(&self, number: u64) -> Option<usize> {
-        self.scans.binary_search_by_key(&number, |scan| scan.number()).ok()
-    }
-
-    /// Whether a reader is tested on its own.
-    pub(super) fn is_apart(&self, place: usize) -> bool {
-        self.apart[place]
-    }
-
     /// Those that are tested on their own, by place.
     pub(super) fn apart(&self) -> impl Iterator<Item = (u32, &Arc<WaitingScan>)> {
-        let all = (0u32..).zip(&self.scans).zip(&self.apart);
+        let all = (0u32..).zip(&self.scans).zip(&self.list.apart);
         all.filter(|(_, apart)| **apart).map(|(reader, _)| reader)
     }
 
