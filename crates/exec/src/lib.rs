@@ -33,6 +33,7 @@ mod run;
 mod scan;
 mod tasks;
 
+pub use crate::codes::shared::{ScanSharing, SharedScans};
 pub use crate::plan::expression::CompareOp;
 pub use crate::plan::expression::{ArithmeticOp, DatePart, Scalar};
 pub use crate::plan::predicate::Predicate;

@@ -40,6 +40,13 @@ impl Mask {
         Mask { words: vec![0; rows.div_ceil(WORD)], rows }
     }
 
+    /// Some rows.
+    pub(crate) fn of(rows: usize, set: impl IntoIterator<Item = usize>) -> Mask {
+        let mut mask = Mask::empty(rows);
+        set.into_iter().for_each(|row| mask.set(row));
+        mask
+    }
+
     /// Rows of the piece, set or not.
     pub(crate) fn rows(&self) -> usize {
         self.rows

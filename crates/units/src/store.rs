@@ -37,8 +37,8 @@ mod sender;
 
 pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts, RoutedRange, Routing};
 use balancing::{Balancing, Cycles};
-pub use by_commands::Route;
 use by_commands::ChosenRoute;
+pub use by_commands::Route;
 pub use by_itself::Launch;
 use by_itself::{Chosen, Launcher};
 pub use sender::{ReadError, SendError, Sender, Serve};

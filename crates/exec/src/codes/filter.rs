@@ -163,7 +163,7 @@ pub(crate) enum Bound {
 }
 
 /// A set of codes and the kernel tests that find it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct CodeTest {
     column: usize,
     set: CodeRanges,
@@ -179,8 +179,7 @@ impl Bound {
         if set.is_everything() {
             return Bound::Constant(true);
         }
-        let tests = kernel_tests(&set);
-        Bound::Codes(CodeTest { column, set, tests })
+        Bound::Codes(CodeTest::new(column, set))
     }
 
     /// Order of evaluation: what cannot fail goes before what can, code tests before row tests.
@@ -256,6 +255,40 @@ impl Bound {
 }
 
 impl Bound {
+    /// The tests of codes that a row has to pass, whatever else: each with its place among the parts.
+    pub(crate) fn code_tests(&self) -> impl Iterator<Item = (usize, &CodeTest)> {
+        self.parts().iter().enumerate().filter_map(|(place, part)| match part {
+            Bound::Codes(test) => Some((place, test)),
+            _ => None,
+        })
+    }
+
+    /// What a row has to pass all of.
+    fn parts(&self) -> &[Bound] {
+        match self {
+            Bound::And(parts) => parts,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// As [`evaluate`](Self::evaluate), of rows that are known to pass the part at `known`.
+    pub(crate) fn evaluate_but(&self, known: usize, input: &dyn Input, mask: &mut Mask) -> Result<(), ExecError> {
+        let others = self.parts().iter().enumerate().filter(|(place, _)| *place != known);
+        for (_, part) in others {
+            if mask.is_empty() {
+                break;
+            }
+            part.evaluate(input, mask)?;
+        }
+        Ok(())
+    }
+
+    /// As [`narrow`](Self::narrow), of rows that are known to pass the part at `known`.
+    pub(crate) fn narrow_but(&self, known: usize, input: &dyn Input, rows: &mut Vec<u32>) -> Result<(), ExecError> {
+        let others = self.parts().iter().enumerate().filter(|(place, _)| *place != known);
+        others.map(|(_, part)| part).try_for_each(|part| part.narrow(input, rows))
+    }
+
     /// Keeps those of `rows`, ascending row numbers of the input, that are TRUE: what [`evaluate`](Self::evaluate) does
     /// for a mask, for rows that are few and far between.
     pub(crate) fn narrow(&self, input: &dyn Input, rows: &mut Vec<u32>) -> Result<(), ExecError> {
@@ -303,6 +336,27 @@ impl Bound {
 }
 
 impl CodeTest {
+    /// Of codes of a column.
+    pub(crate) fn new(column: usize, set: CodeRanges) -> CodeTest {
+        let tests = kernel_tests(&set);
+        CodeTest { column, set, tests }
+    }
+
+    /// The column.
+    pub(crate) fn column(&self) -> usize {
+        self.column
+    }
+
+    /// The codes.
+    pub(crate) fn set(&self) -> &CodeRanges {
+        &self.set
+    }
+
+    /// The tests, all of which a row has to pass.
+    pub(crate) fn tests(&self) -> &[CodePredicate] {
+        &self.tests
+    }
+
     fn evaluate(&self, input: &dyn Input, mask: &mut Mask) {
         if let Some((min, max)) = input.code_bounds(self.column) {
             if !self.set.meets(min, max) {
@@ -325,7 +379,7 @@ const GAPS_MAX: usize = 64;
 
 /// Kernel tests whose conjunction is the set: its span and the gaps in it where they are few, else a bitmap over the
 /// codes.
-fn kernel_tests(set: &CodeRanges) -> Vec<CodePredicate> {
+pub(crate) fn kernel_tests(set: &CodeRanges) -> Vec<CodePredicate> {
     let gaps = set.complement();
     if let [gap] = gaps.ranges() {
         return vec![CodePredicate::NotRange { lo: gap.start, hi: gap.end - 1 }];

@@ -54,6 +54,11 @@ impl CodeRanges {
         &self.ranges
     }
 
+    /// Number of codes, members or not.
+    pub(crate) fn codes(&self) -> u32 {
+        self.codes
+    }
+
     /// Number of members.
     pub(crate) fn count(&self) -> u64 {
         self.ranges.iter().map(|r| u64::from(r.end - r.start)).sum()

@@ -356,8 +356,13 @@ fn expression(tree: Scalar, infos: &[ColumnInfo]) -> Arc<dyn Expression> {
 
 fn with_run<T>(body: impl FnOnce(&Run<'_>) -> T) -> T {
     let statement = Statement::new(1, Budget::unlimited());
-    let places =
-        Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
+    let places = Places {
+        lookup: Lookup::Nowhere,
+        options: crate::ScanOptions::default(),
+        turn: None,
+        morsels_min: usize::MAX,
+        attached: None,
+    };
     body(&Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() })
 }
 

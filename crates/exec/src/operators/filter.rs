@@ -8,6 +8,7 @@ use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::ColumnInfo;
 use crate::codes::filter::Filter;
+use crate::codes::shared::AttachedScans;
 use crate::eval::{self, Test};
 use crate::pipe::filters::{Filters, behind};
 use crate::pipe::flow::{Demand, Flow};
@@ -17,6 +18,7 @@ use crate::plan::delicate::is_delicate;
 use crate::plan::predicate::Predicate;
 use crate::scan::Scan;
 use crate::scan::source::{ScanSource, column_infos};
+use crate::tasks::places::ScanOptions;
 use crate::tasks::profile::OperatorPlace;
 
 /// A pipe of the rows of `input` that pass; a scan tests what it can itself. `place` is the filter's.
@@ -48,11 +50,7 @@ pub(crate) fn scan(
 ) -> Result<Pipe, ExecError> {
     let Plan::Scan { table, snapshot, columns } = scan else { unreachable!("a scan is given") };
     let Demand { filters, rows: needed, .. } = wanted;
-    let single = conjuncts.iter().all(|conjunct| conjunct.columns().len() <= 1);
-    let infos = match wanted.as_stored && single {
-        true => columns.iter().map(|&c| ColumnInfo::plain(snapshot.schema.fields()[c].clone())).collect(),
-        false => column_infos(snapshot, columns),
-    };
+    let infos = infos_of(snapshot, columns, &conjuncts, wanted.as_stored);
     let (filter, later) = filter_of(snapshot, columns, conjuncts, &infos)?;
     // What is tested within the scan sees all rows anyway.
     let shows = later.iter().any(is_delicate);
@@ -120,6 +118,31 @@ pub(crate) fn only_scan(plan: &Plan) -> Result<Option<Scan>, ExecError> {
         }
         Plan::Limit { input, .. } | Plan::Project { input, .. } => only_scan(input),
         _ => Ok(None),
+    }
+}
+
+/// Attaches the scans of a plan that are going to run, with the filters over them, to what other statements read at
+/// the moment. Those below a limit may need few rows, those of a recursion run more than once.
+pub(crate) fn attach_scans(plan: &Plan, attached: &AttachedScans, options: ScanOptions) -> Result<(), ExecError> {
+    let (below, conjuncts) = filters_of(plan);
+    match below {
+        Plan::Limit { .. } | Plan::Recursive(_) => Ok(()),
+        Plan::Scan { .. } if conjuncts.is_empty() => Ok(()),
+        Plan::Scan { snapshot, columns, .. } => {
+            let infos = infos_of(snapshot, columns, &conjuncts, true);
+            let (filter, _) = filter_of(snapshot, columns, conjuncts, &infos)?;
+            Scan::new(snapshot.clone(), filter, columns.clone(), None).attach_early(attached, options)
+        }
+        other => other.inputs().into_iter().try_for_each(|input| attach_scans(input, attached, options)),
+    }
+}
+
+/// What is known of a scan's columns: nothing where nobody asks, be it the conditions over them.
+fn infos_of(snapshot: &TableVersion, columns: &[usize], conjuncts: &[Predicate], as_stored: bool) -> Vec<ColumnInfo> {
+    let single = conjuncts.iter().all(|conjunct| conjunct.columns().len() <= 1);
+    match as_stored && single {
+        true => columns.iter().map(|&c| ColumnInfo::plain(snapshot.schema.fields()[c].clone())).collect(),
+        false => column_infos(snapshot, columns),
     }
 }
 

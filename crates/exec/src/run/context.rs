@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sched::policy::PackageQueues;
 use sched::{Scheduler, Statement};
 
+use crate::codes::shared::SharedScans;
 use crate::tasks::places::ScanOptions;
 use crate::tasks::traffic::Traffic;
 
@@ -29,6 +30,8 @@ pub struct Context {
     pub packages: Arc<PackageQueues>,
     /// Where it is written down what the plan's tasks touch.
     pub traffic: Arc<Traffic>,
+    /// The scans that it may share passes with, as far as `scan` has it.
+    pub shared: Arc<SharedScans>,
 }
 
 impl Context {
@@ -42,6 +45,7 @@ impl Context {
             scan: ScanOptions::default(),
             packages: Arc::default(),
             traffic: Arc::default(),
+            shared: Arc::default(),
         }
     }
 }

@@ -15,7 +15,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Once, Weak};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,9 @@ use super::context::Context;
 use super::streamed::{PlanStream, StreamNext, StreamStep};
 use super::window::{Bounds, ChargedBatch, ITEMS_PER_STEP, Item, Window};
 use crate::charge::batch_bytes;
+use crate::codes::shared::{AttachedScans, ScanSharing};
 use crate::error::stopped;
+use crate::operators::filter::attach_scans;
 use crate::plan::Plan;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::places::{Lookup, Places};
@@ -62,6 +64,10 @@ pub(crate) struct Driver {
     source: Option<PlanStream>,
     /// Steps run on the thread that polls.
     inline: bool,
+    /// Its scans that share passes with others, where some may.
+    attached: Option<AttachedScans>,
+    /// Somebody has polled.
+    polled: Once,
     state: Mutex<DriverState>,
     me: Weak<Driver>,
 }
@@ -98,12 +104,17 @@ impl Driver {
             step_bytes: source.as_ref().map_or(0, PlanStream::morsel_bytes),
             batch_rows: context.batch_rows,
         };
+        let sharing = context.scan.sharing;
+        let may_share = source.is_some() && !inline && sharing != ScanSharing::Off;
+        let attached =
+            may_share.then(|| AttachedScans::new(context.shared.clone(), sharing, context.statement.clone()));
         let mut window = Window::new(bounds, source.as_ref().and_then(PlanStream::limit));
         if let Some(error) = invalid {
             window.close_with(error.into());
         }
         let state = DriverState { window, handed_out: 0, wakers: Vec::new(), waiting_since: None };
-        Arc::new_cyclic(|me| Driver { context, schema, source, inline, state: Mutex::new(state), me: me.clone() })
+        let (polled, state) = (Once::new(), Mutex::new(state));
+        Arc::new_cyclic(|me| Driver { context, schema, source, inline, attached, polled, state, me: me.clone() })
     }
 
     /// The next batch; see [`Execution::poll_next`](crate::Execution::poll_next). With `help`, steps that nobody has
@@ -115,6 +126,7 @@ impl Driver {
         help: bool,
         patient: bool,
     ) -> Poll<Option<Result<RecordBatch, ExecError>>> {
+        self.polled.call_once(|| self.attach_early());
         loop {
             if self.context.statement.is_cancelled() {
                 let mut state = self.state.lock();
@@ -126,12 +138,18 @@ impl Driver {
             let mut state = self.state.lock();
             if let Some(item) = state.window.pop() {
                 state.wakers.retain(|known| !known.will_wake(waker));
+                let ended = state.window.is_finished();
                 drop(state);
+                if ended {
+                    self.wants_no_more();
+                }
                 // Room for more, and perhaps the end that others wait for.
                 self.pump();
                 return Poll::Ready(Some(self.hand_over(item)));
             }
             if state.window.is_finished() {
+                drop(state);
+                self.wants_no_more();
                 return Poll::Ready(None);
             }
             if (self.inline || help)
@@ -167,6 +185,23 @@ impl Driver {
             (std::mem::take(&mut state.wakers), slots)
         };
         drop((wakers, gone));
+        self.wants_no_more();
+    }
+
+    /// Older statements run before this one's first step: they find its rows meanwhile, if they share passes. What is
+    /// wrong with a condition is found again, and told, when it is prepared.
+    fn attach_early(&self) {
+        if let (Some(attached), Some(source)) = (&self.attached, &self.source) {
+            let attach = || attach_scans(source.plan(), attached, self.context.scan).is_ok();
+            let _ = catch_unwind(AssertUnwindSafe(attach));
+        }
+    }
+
+    /// Others need not work for its scans.
+    fn wants_no_more(&self) {
+        if let Some(attached) = &self.attached {
+            attached.end();
+        }
     }
 
     /// Moves everything that can move; see the module.
@@ -288,20 +323,26 @@ impl Driver {
     }
 
     /// Page maps are worth reading only where there is a choice of nodes. `begins`: scans are to be prepared.
-    fn places(&self, begins: bool) -> Places<'static> {
+    fn places(&self, begins: bool) -> Places<'_> {
         let (scheduler, options) = (&self.context.scheduler, self.context.scan);
+        let attached = self.attached.as_ref();
         let morsels_min = MORSELS_PER_THREAD * scheduler.threads();
         let turn = || match self.context.ordered || !begins {
             true => None,
             false => scheduler.rotation(TURNS).next(),
         };
         match scheduler.topology().nodes() {
-            [only] if self.inline => Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min: 1 },
-            _ if self.inline => {
-                Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: None, morsels_min: 1 }
+            [only] if self.inline => {
+                Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min: 1, attached }
             }
-            [only] => Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min },
-            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(), morsels_min },
+            _ if self.inline => {
+                Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: None, morsels_min: 1, attached }
+            }
+            [only] => {
+                let turn = attached.and_then(|_| turn());
+                Places { lookup: Lookup::Only(only.id), options, turn, morsels_min, attached }
+            }
+            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(), morsels_min, attached },
         }
     }
 

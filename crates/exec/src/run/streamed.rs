@@ -15,6 +15,7 @@ use storage::GRANULE_ROWS;
 
 use super::compile::compile;
 use crate::ExecError;
+use crate::codes::shared::AttachedScans;
 use crate::operators::limit::Limit;
 use crate::operators::project::passes_limits;
 use crate::pipe::flow::Flow;
@@ -63,6 +64,11 @@ impl PlanStream {
         let row_bytes = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();
         let limit = limit_on_top(&plan);
         PlanStream { plan, schema, limit, row_bytes, pipe: OnceLock::new(), top }
+    }
+
+    /// What it runs.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// What the window has to cut off.
@@ -117,6 +123,7 @@ impl PlanStream {
                 let pipe = Flow::new(run, compile).last(&self.plan, &self.top, needed)?;
                 let shapes = pipe.shapes(&run, "output");
                 assert!(self.pipe.set((pipe, shapes)).is_ok(), "a plan is prepared once");
+                run.places.attached.into_iter().for_each(AttachedScans::all_prepared);
                 Ok(false)
             }
             (StreamStep::Morsel(morsel), Some((pipe, _))) => {

@@ -27,17 +27,26 @@ const SOUGHT_ROW_COST: usize = GRANULE_ROWS / SOUGHT_ROWS;
 /// Most granules of a morsel: a task of 17 us (a granule that a kernel tests and of which nothing passes) costs half as
 /// much again to hand over.
 const GRANULES_MAX: usize = 16;
+/// The same where it was found already which rows pass: some 0.1 us each.
+const FOUND_GRANULES_MAX: usize = 256;
 /// Time that a morsel of several granules is expected to take at most.
 const MORSEL_NS: u64 = 200_000;
 
 impl Scan {
-    /// Cuts the rows that may match into morsels.
-    pub(super) fn cut(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Morsel> {
-        let looked_at = self.pieces(prepared, places);
+    /// Cuts the rows that are to be looked at into morsels. `little_left`: of nearly all it was found already which
+    /// pass.
+    pub(super) fn cut(
+        &self,
+        prepared: &[PreparedSegment],
+        looked_at: Vec<Vec<Range<usize>>>,
+        places: Places<'_>,
+        little_left: bool,
+    ) -> Vec<Morsel> {
         let granules: usize = looked_at.iter().map(Vec::len).sum();
         let most = match self.rows_needed {
             // Perhaps the first granule is enough.
             Some(_) => 1,
+            None if little_left => FOUND_GRANULES_MAX,
             None => (granules / places.morsels_min.max(1)).clamp(1, GRANULES_MAX),
         };
         let mut cutter = Cutter::new(most, places.turn.unwrap_or(0));
@@ -56,7 +65,10 @@ impl Scan {
                     cutter.push_sought(number, rows, &home_of, &per_row);
                 }
                 _ if rows > 0 => {
-                    let per_row = self.per_row(segment, state, rows);
+                    let per_row = match little_left {
+                        true => PerRow::default(),
+                        false => self.per_row(segment, state, rows),
+                    };
                     for piece in pieces {
                         let home = home_of(piece.start / GRANULE_ROWS);
                         let (rows, most) = (piece.len(), cutter.most);
@@ -71,7 +83,7 @@ impl Scan {
 
     /// Per segment the granules, or what is to be looked at of them, that may hold a row that passes; none where an
     /// index names rows.
-    fn pieces(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Vec<Range<usize>>> {
+    pub(super) fn pieces(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Vec<Range<usize>>> {
         let mut all = vec![Vec::new(); prepared.len()];
         // Rows that are sure to be returned.
         let mut sure = 0;
@@ -228,9 +240,31 @@ pub(super) fn in_turn(morsels: &[Morsel], nodes: &[NodeId], turn: usize) -> Vec<
     order
 }
 
+/// Morsels in the order of the rows, but beginning far from where the operations of the turns before begin: those that
+/// share passes read different granules for each other (halves, then quarters, ..: van der Corput's sequence).
+pub(super) fn apart(morsels: usize, turn: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..morsels).collect();
+    let first = (u128::from((turn as u64).reverse_bits()) * morsels as u128) >> 64;
+    order.rotate_left(first as usize);
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operations_that_share_passes_begin_apart() {
+        let begins: Vec<usize> = (0..8).map(|turn| apart(80, turn)[0]).collect();
+        assert_eq!(begins, [0, 40, 20, 60, 10, 50, 30, 70]);
+        for morsels in [1, 2, 7, 100] {
+            for turn in [0, 1, 5, 1000, usize::MAX] {
+                let order = apart(morsels, turn);
+                assert!((0..morsels).all(|place| order[place] == (order[0] + place) % morsels));
+            }
+        }
+        assert!(apart(0, 3).is_empty());
+    }
 
     /// Cuts whole granules that take `cpu_ps` per row and lie on these nodes.
     fn cut(granules: &[u32], cpu_ps: f64, most: usize) -> Vec<Vec<usize>> {

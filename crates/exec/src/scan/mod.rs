@@ -21,6 +21,7 @@ mod look_up;
 mod prepare;
 mod prepared;
 pub(crate) mod seek;
+mod shared;
 pub(crate) mod source;
 
 use std::ops::Range;
@@ -263,6 +264,11 @@ impl Scan {
             let mut rows: Vec<u32> = rows.iter().copied().filter(|&row| version.is_live(row as usize)).collect();
             state.filter.narrow(piece, &mut rows)?;
             return Ok(Matches::Rows(rows));
+        }
+        if let Some(shared) = &state.shared
+            && let Some(found) = self.found_by_pass(shared, piece)
+        {
+            return self.left_of(found, (&state.filter, shared), (version, piece));
         }
         let mut mask = Mask::full(piece.rows.len());
         if let Some(deleted) = &version.deleted {

@@ -19,10 +19,11 @@ use sched::policy::concurrency::Pieces;
 use storage::Segment;
 
 use super::cost::{ExpectedWork, PerRow};
-use super::cut::in_turn;
+use super::cut::{apart, in_turn};
 use super::look_up::{GRAIN, IndexLookUps};
 use super::prepared::{Leader, PreparedScan, PreparedSegment, common};
 use super::seek::{Access, ColumnQuery};
+use super::shared::is_shared;
 use super::{Morsel, Scan};
 use crate::ExecError;
 use crate::codes::bind::{Coding, CodingKey};
@@ -58,7 +59,7 @@ struct ReachedRows {
 }
 
 /// Code sets of leaves by coding, `None` for a leaf that is tested by rows.
-type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>, FixedState>;
+pub(super) type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>, FixedState>;
 
 /// What reaches the tests of a column, by column and coding.
 type RowsByCoding = HashMap<(usize, CodingKey), ReachedRows, FixedState>;
@@ -139,6 +140,7 @@ impl Scan {
             options,
             turn: None,
             morsels_min: usize::MAX,
+            attached: None,
         })
     }
 
@@ -163,7 +165,7 @@ impl Scan {
     }
 
     /// Leaves over coded columns of a segment whose codings have not been seen yet.
-    fn bind_leaves(&self, segment: &Segment, known: &mut SetsByCoding) -> Result<(), ExecError> {
+    pub(super) fn bind_leaves(&self, segment: &Segment, known: &mut SetsByCoding) -> Result<(), ExecError> {
         for (leaf, test) in self.filter.leaves().iter().enumerate() {
             let [column] = test.columns() else { continue };
             let Some(coded) = segment.column(*column).as_coded() else { continue };
@@ -176,7 +178,7 @@ impl Scan {
     }
 
     /// The filter as it applies to a segment.
-    fn bound(&self, segment: &Segment, known: &SetsByCoding) -> Bound {
+    pub(super) fn bound(&self, segment: &Segment, known: &SetsByCoding) -> Bound {
         self.filter.bind(&|leaf| {
             let [column] = self.filter.leaves()[leaf].columns() else { return None };
             let coding = Coding::of(segment.column(*column).as_coded()?);
@@ -224,16 +226,18 @@ impl Scan {
         let segments = self.segments.iter().zip(accesses).zip(self.parts()).map(|((version, access), part)| {
             let segment = &version.segment;
             if access.len(segment.rows()) == 0 {
-                return PreparedSegment { filter: nothing.clone(), access, reads: Arc::default() };
+                return PreparedSegment { filter: nothing.clone(), access, reads: Arc::default(), shared: None };
             }
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
             let reads =
                 columns_read.iter().map(|&column| Read::new(segment, column, places.lookup, (self.number, part)));
-            PreparedSegment { filter, access, reads: reads.collect() }
+            PreparedSegment { filter, access, reads: reads.collect(), shared: None }
         });
-        let segments: Vec<PreparedSegment> = segments.collect();
-        let morsels = self.cut(&segments, places);
+        let mut segments: Vec<PreparedSegment> = segments.collect();
+        let looked_at = self.pieces(&segments, places);
+        let little_left = self.attach(&mut segments, &looked_at, places);
+        let morsels = self.cut(&segments, looked_at, places, little_left);
         let mut nodes: Vec<NodeId> = morsels.iter().filter_map(|morsel| morsel.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -242,9 +246,10 @@ impl Scan {
             (_, 2..) => Pieces::Partitions(nodes.len()),
             _ => Pieces::Whole,
         };
-        let order = match places.turn.filter(|_| self.rows_needed.is_none() && nodes.len() > 1) {
-            Some(turn) => in_turn(&morsels, &nodes, turn),
-            None => (0..morsels.len()).collect(),
+        let order = match places.turn.filter(|_| self.rows_needed.is_none()) {
+            Some(turn) if nodes.len() > 1 => in_turn(&morsels, &nodes, turn),
+            Some(turn) if is_shared(&segments) => apart(morsels.len(), turn),
+            _ => (0..morsels.len()).collect(),
         };
         let options = places.options;
         let morsel_rows = morsels.iter().map(Morsel::rows).max().unwrap_or(0);

@@ -7,6 +7,7 @@ use sched::policy::concurrency::Pieces;
 
 use super::Morsel;
 use super::seek::Access;
+use super::shared::SharedTest;
 use crate::codes::filter::Bound;
 use crate::tasks::counter::Read;
 use crate::tasks::locate::Locator;
@@ -35,6 +36,8 @@ pub(super) struct PreparedSegment {
     pub(super) access: Access,
     /// The columns that its morsels read.
     pub(super) reads: Arc<[Read]>,
+    /// What passes over its granules are shared for.
+    pub(super) shared: Option<SharedTest>,
 }
 
 /// What says where a segment's morsels run.

@@ -180,6 +180,9 @@ impl SourcePiece<'_> {
         let SourcePiece { source, segment, rows, counter } = self;
         let mut matches = source.scan.matches(*segment, rows, counter)?;
         let tests = &source.tests[*segment];
+        if let (Matches::Rows(found), false) = (&matches, tests.codes.is_empty()) {
+            matches = Matches::Mask(Mask::of(rows.len(), found.iter().map(|&row| row as usize - rows.start)));
+        }
         if let Matches::Mask(mask) = &mut matches {
             let skips = source.scan.skips_blocks();
             tests.by_code(&source.scan.segments()[*segment].segment, rows, (skips, counter), mask);

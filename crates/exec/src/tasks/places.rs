@@ -3,6 +3,7 @@
 use numa::NodeId;
 
 use super::locate::PageMaps;
+use crate::codes::shared::{AttachedScans, ScanSharing};
 
 /// States of workers that have fewer bytes are merged wherever a thread is free: bytes that cross between nodes are
 /// taken to cost a thread 0.2 ns each more than those at home (4 GB/s beside 20), so these cost 50 us, and a round of
@@ -20,6 +21,8 @@ pub(crate) struct Places<'a> {
     pub(crate) turn: Option<usize>,
     /// Granules are put together to morsels as long as there are `n` of them.
     pub(crate) morsels_min: usize,
+    /// The statement's scans that share passes with others, where some may.
+    pub(crate) attached: Option<&'a AttachedScans>,
 }
 
 impl Places<'_> {
@@ -56,11 +59,13 @@ pub struct ScanOptions {
     pub index_lookups: bool,
     /// The lowest and highest code of each granule, where they decide about all its rows.
     pub block_skipping: bool,
+    /// Passes over columns that other scans read at the same time.
+    pub sharing: ScanSharing,
 }
 
 impl Default for ScanOptions {
     /// Everything.
     fn default() -> ScanOptions {
-        ScanOptions { index_lookups: true, block_skipping: true }
+        ScanOptions { index_lookups: true, block_skipping: true, sharing: ScanSharing::Auto }
     }
 }

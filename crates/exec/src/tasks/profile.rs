@@ -29,6 +29,10 @@ pub struct OperatorProfile {
     pub bytes_local: u64,
     /// Bytes that its tasks were to read from another node.
     pub bytes_remote: u64,
+    /// Granules of a column that its tasks read for scans of other statements too.
+    pub granules_shared: u64,
+    /// Granules whose rows were found by tasks of other statements.
+    pub granules_taken: u64,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +43,8 @@ pub(crate) struct Counters {
     tasks: AtomicU64,
     bytes_local: AtomicU64,
     bytes_remote: AtomicU64,
+    granules_shared: AtomicU64,
+    granules_taken: AtomicU64,
 }
 
 impl Counters {
@@ -53,6 +59,14 @@ impl Counters {
     pub(crate) fn add_bytes(&self, bytes: u64, local: bool) {
         let counter = if local { &self.bytes_local } else { &self.bytes_remote };
         counter.fetch_add(bytes, Relaxed);
+    }
+
+    /// The rows of a granule were found in a pass, which also found those of `given` others, or else was another's.
+    pub(crate) fn add_shared(&self, given: Option<usize>) {
+        match given {
+            None => self.granules_taken.fetch_add(1, Relaxed),
+            Some(others) => self.granules_shared.fetch_add(u64::from(others > 0), Relaxed),
+        };
     }
 
     /// From here on it has numbers.
@@ -92,6 +106,8 @@ impl Profile {
                 tasks: c.tasks.load(Relaxed),
                 bytes_local: c.bytes_local.load(Relaxed),
                 bytes_remote: c.bytes_remote.load(Relaxed),
+                granules_shared: c.granules_shared.load(Relaxed),
+                granules_taken: c.granules_taken.load(Relaxed),
             })
         })
     }

@@ -8,5 +8,6 @@ mod placement;
 mod plans;
 mod relational;
 mod seeking;
+mod sharing;
 mod streaming;
 mod support;

@@ -88,7 +88,8 @@ fn conditions_on_a_column_are_put_together_and_the_others_are_tested() {
         // Counts are of the right order where they are not exact.
         assert!(got.num_rows() <= 2 * rows && got.num_rows() >= rows / 3, "{} rows: {plan}", got.num_rows());
         for (index_lookups, block_skipping) in [(false, true), (true, false), (false, false)] {
-            let options = Context { scan: ScanOptions { index_lookups, block_skipping }, ..context() };
+            let options =
+                Context { scan: ScanOptions { index_lookups, block_skipping, ..ScanOptions::default() }, ..context() };
             assert_eq!(drain(&execute(Arc::new(plan.clone()), options)).unwrap(), got, "{plan}");
         }
     }
@@ -170,7 +171,7 @@ fn many_keys_are_looked_up_by_several_tasks() {
     for plan in [listed, Plan::join(join).unwrap()] {
         let by_index = context();
         let got = drain(&execute_on_workers(Arc::new(plan.clone()), by_index.clone())).unwrap();
-        let options = Context { scan: ScanOptions { index_lookups: false, block_skipping: true }, ..context() };
+        let options = Context { scan: ScanOptions { index_lookups: false, ..ScanOptions::default() }, ..context() };
         assert_eq!(drain(&execute_on_workers(Arc::new(plan.clone()), options)).unwrap(), got, "{plan}");
         assert_eq!(got.num_rows(), 121, "{plan}");
         let lines = by_index.traffic.lines();

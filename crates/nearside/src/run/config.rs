@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize, ConfigOptions, ExtensionOptions};
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::run::options::NearsideOptions;
 use crate::run::scheduling;
 
@@ -62,7 +62,12 @@ pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
 /// What scans may use, by a configuration's settings.
 pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
     match config.extensions.get::<NearsideOptions>() {
-        Some(own) => exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping },
+        Some(own) => exec::ScanOptions {
+            index_lookups: own.index_lookups,
+            block_skipping: own.block_skipping,
+            // What is set is one of those that there are.
+            sharing: own.scan_sharing.parse().unwrap_or_default(),
+        },
         None => exec::ScanOptions::default(),
     }
 }
@@ -73,9 +78,19 @@ pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
 /// A value that is none of those allowed.
 pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
     match config.extensions.get_mut::<NearsideOptions>() {
-        Some(own) => scheduling::settle(variable, own),
+        Some(own) => {
+            scheduling::settle(variable, own)?;
+            own.scan_sharing = scan_sharing(&own.scan_sharing)?.name().into();
+            Ok(())
+        }
         None => Ok(()),
     }
+}
+
+/// `nearside.scan_sharing` as it is meant.
+fn scan_sharing(text: &str) -> Result<exec::ScanSharing> {
+    text.parse()
+        .map_err(|()| Error::Setting(format!("nearside.scan_sharing cannot be '{text}': choose auto, on or off")))
 }
 
 /// Takes the settings of `defaults` that a strategy stands for.

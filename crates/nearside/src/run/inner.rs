@@ -30,6 +30,8 @@ pub(crate) struct Inner {
     pub plans: PlanCache,
     /// What tasks of statements that ended touched.
     pub traffic: Arc<exec::Traffic>,
+    /// Scans that share passes.
+    pub shared_scans: Arc<exec::SharedScans>,
     /// The last changes of placements.
     pub changes: ChangeLog,
     /// What statements read and computed, where that is recorded.
@@ -62,6 +64,7 @@ impl Inner {
         Inner {
             threshold: Threshold::of(&scheduler, attributes.as_ref()),
             package_queues: PackageChoice::of(&topology, attributes.as_ref()),
+            shared_scans: Arc::new(exec::SharedScans::within(&budget)),
             topology,
             attributes,
             scheduler,

@@ -19,6 +19,9 @@ extensions_options! {
         pub index_lookups: bool, default = true
         /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition
         pub block_skipping: bool, default = true
+        /// Whether scans of one column that run at the same time share their passes over it: auto (where there are
+        /// enough of them and the column is large), on or off
+        pub scan_sharing: String, default = "auto".to_string()
         /// Record what each kind of statement of this session reads and computes, in nearside.workload; statements then
         /// run profiled
         pub record_workload: bool, default = false

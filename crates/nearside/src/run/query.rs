@@ -84,5 +84,6 @@ pub(crate) fn context_of(running: &RunningStatement) -> exec::Context {
         scan: config::scan_options(running.planner.config_options()),
         packages: running.inner.package_queues.wanted(&options.package_queues),
         traffic: Arc::clone(&running.traffic),
+        shared: Arc::clone(&running.inner.shared_scans),
     }
 }

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::{DescribeTable, LogicalPlan};
 use datafusion_sql::parser::{ExplainStatement, Statement};
-use exec::{ListedOperator, Plan, Profile};
+use exec::{ListedOperator, OperatorProfile, Plan, Profile};
 use numa::counters::{Counter, Counts};
 
 use crate::error::types::sql_type;
@@ -70,6 +70,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
     let rows = if analyze { Some(drain(&plan, &profile, running)?) } else { None };
     operator_lines(&plan, rows.map(|rows| (rows, &profile)), &mut lines);
     if analyze {
+        lines.extend(shared_line(&profile));
         lines.extend(counters_line(&running.statement.wait_for_counts(COUNTS_WITHIN)));
     }
     table(&lines, analyze)
@@ -86,6 +87,16 @@ fn counters_line(counts: &Counts) -> Option<Line> {
     let known: Vec<String> = known.into_iter().flatten().collect();
     let operator = format!("Counters of the statement: {}", known.join(", "));
     (!known.is_empty()).then(|| Line { operator, ..Line::default() })
+}
+
+/// What passes over columns were shared with other scans, if any were.
+fn shared_line(profile: &Profile) -> Option<Line> {
+    let operators = profile.operators();
+    let sum = |of: fn(&OperatorProfile) -> u64| operators.iter().flatten().map(of).sum::<u64>();
+    let given = sum(|operator| operator.granules_shared);
+    let taken = sum(|operator| operator.granules_taken);
+    let operator = format!("Shared passes: {given} granules read for other scans too, {taken} read by other scans");
+    (given + taken > 0).then(|| Line { operator, ..Line::default() })
 }
 
 fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<RunningStatement>) -> Result<i64> {

@@ -8,6 +8,7 @@ mod indexes;
 mod placement;
 mod prepared;
 mod read;
+mod scan_sharing;
 mod session;
 mod slt;
 mod small_writes;

@@ -20,14 +20,9 @@ use units::balancer::Algorithm;
 use units::bench::routing::{buffer_sizes, measure_routing};
 use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
 use units::bench::transfers::measure_transfers;
-<<<<<<< HEAD
 use units::bench::{OrderedMap, PHASES, Plan, measure};
-use units::store::{Keyed, Store, UnitPlace};
-use units::tree::SharedTree;
-=======
-use units::bench::{PHASES, Plan, measure};
 use units::store::{Keyed, Route, Store, UnitPlace};
->>>>>>> wc
+use units::tree::SharedTree;
 
 use super::database_of;
 use super::report::{Better, Figure, Output, report, write_head};
@@ -49,11 +44,8 @@ const COMMANDS_MAX: u64 = 4_000_000;
   nearside bench keyed                               10 million random keys
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
-<<<<<<< HEAD
   nearside bench keyed --dense --shared              and the same on one tree that every thread changes
-=======
   nearside bench keyed --routing                     then what routing costs by the size of outgoing buffers
->>>>>>> wc
   nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
 Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
@@ -88,12 +80,10 @@ pub struct Arguments {
     /// Then hand half of the keys to another unit and back, linked and copied, and say what that takes per pair
     #[arg(long)]
     transfers: bool,
-<<<<<<< HEAD
     /// Then do the four phases on a shared index: one tree of the same kind, interleaved over the nodes, which every
     /// thread changes by atomic instructions, without units, routing and versions
     #[arg(long)]
     shared: bool,
-=======
     /// How keys are looked up: direct (the caller reads every unit's tree), commands (by the units that own the keys),
     /// or auto: commands for large batches where units lie on several nodes
     #[arg(long, value_name = "NAME", default_value_t = Route::Auto)]
@@ -102,7 +92,6 @@ pub struct Arguments {
     /// one unit are sent together, from 1 to 4096; and how many without being executed
     #[arg(long)]
     routing: bool,
->>>>>>> wc
     /// What keys and their order are made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -176,7 +165,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-<<<<<<< HEAD
 /// Runs and prints all phases on a map; figures have a word before the phase's name.
 fn run_phases(
     scheduler: &Scheduler,
@@ -191,7 +179,10 @@ fn run_phases(
         let per_second = measure(scheduler, map, plan, phase).map_err(Failure::new)?;
         writeln!(out, "{phase:<8} {:>14}", thousands(per_second as u64))?;
         figures.push(Figure::new(format!("{word}{phase}"), per_second, "per s", Better::More));
-=======
+    }
+    Ok(figures)
+}
+
 /// Sends commands through outgoing buffers of each size, and prints each.
 fn run_routing(
     scheduler: &Arc<Scheduler>,
@@ -215,12 +206,10 @@ fn run_routing(
             let figure = Figure::new(format!("{name}, buffer {buffer}"), per_second, "per s", Better::More);
             figures.push(figure.with_details(json!({ "buffer": buffer, "commands": commands })));
         }
->>>>>>> wc
     }
     Ok(figures)
 }
 
-<<<<<<< HEAD
 /// Prints the memory of a map.
 fn memory(bytes: u64, pairs: u64, plan: Plan, word: &str, out: &mut impl Write) -> Result<Figure, Failure> {
     let per_pair = bytes as f64 / pairs as f64;
@@ -229,8 +218,6 @@ fn memory(bytes: u64, pairs: u64, plan: Plan, word: &str, out: &mut impl Write) 
     Ok(if plan.dense { figure.with_target(DENSE_BYTES_TARGET) } else { figure })
 }
 
-=======
->>>>>>> wc
 /// Writes the range that moves, and prints each tick.
 fn run_shifting(
     scheduler: &Scheduler,

@@ -7,8 +7,10 @@
 //! Invariants: values are counted while they are made, and every answer must have as many rows; a time ends when the
 //! whole result has come and is given back; the bandwidth is measured before and after, the better one counts.
 //!
-//! # Limits
-//! Statements come one at a time; many clients are `bench sched`'s.
+//! Statements come one at a time. With `--clients`, many clients scan one column at a time, with and without shared
+//! passes ([`shared`]).
+
+mod shared;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ use serde_json::json;
 use super::clients::mixed;
 use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
+use super::sched::parse_seconds;
 use crate::failure::Failure;
 use crate::size::{human, thousands};
 
@@ -45,6 +48,7 @@ const SHARE_SELECTIVITY: f64 = 1e-5;
   nearside bench scan                                 100 million rows: about 2.7 GB
   nearside bench scan --rows 10000000 --json scan.json
   nearside bench scan --selectivity 0.01 --threads 1 --runs 9
+  nearside bench scan --clients 64,1024 --selectivity 1e-05       clients that scan one column, passes shared or not
 
 A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share
 is of what as many threads read at best, measured before the load and after the scans. Beside other engines:
@@ -68,6 +72,25 @@ pub struct Arguments {
     /// Timed runs over all columns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
+    /// Have so many clients scan one column at the same time, in place of one statement after the other
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    clients: Vec<u32>,
+    /// Whether clients share passes, each value of nearside.scan_sharing in turn; the first is what others are compared
+    /// with
+    #[arg(
+        long, value_name = "WAY,..", value_delimiter = ',', default_value = "off,on,auto", requires = "clients",
+        value_parser = ["off", "on", "auto"]
+    )]
+    sharing: Vec<String>,
+    /// Bits of the column that clients scan
+    #[arg(
+        long, value_name = "N", default_value_t = 20, requires = "clients",
+        value_parser = clap::value_parser!(u32).range(1..=31)
+    )]
+    bits: u32,
+    /// Length of each run of clients
+    #[arg(long, value_name = "S", default_value = "5", requires = "clients", value_parser = parse_seconds)]
+    seconds: f64,
     /// Where the table lies, as in CREATE TABLE .. WITH (placement = '..') [default: rr]
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<String>,
@@ -100,6 +123,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let threads = database.scheduler().threads();
     let mut out = io::stdout();
     write_head(&mut out, database.topology(), threads)?;
+    if !arguments.clients.is_empty() {
+        let figures = shared::run(&database, arguments, &mut out)?;
+        let given = json!({
+            "rows": arguments.rows, "runs": arguments.runs, "seed": arguments.seed, "placement": arguments.placement,
+            "selectivity": arguments.selectivity.iter().map(|s| &s.text).collect::<Vec<_>>(), "bits": arguments.bits,
+            "clients": arguments.clients, "sharing": arguments.sharing, "seconds": arguments.seconds,
+        });
+        if let Some(json) = json {
+            json.write(&report("scan", database.topology(), threads, given, &figures))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let bandwidth = || read_bandwidth(database.topology(), threads, &SystemClock::new());
     let before = bandwidth();
     let ranges: Vec<Range> =

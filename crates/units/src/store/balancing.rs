@@ -192,7 +192,11 @@ impl Keyed {
             unit,
             node: self.store.units[unit].node,
         };
-        Routing { version, replicas: self.object.routing.replicas().len(), ranges: parts.into_iter().map(range).collect() }
+        Routing {
+            version,
+            replicas: self.object.routing.replicas().len(),
+            ranges: parts.into_iter().map(range).collect(),
+        }
     }
 }
 

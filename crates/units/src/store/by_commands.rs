@@ -160,7 +160,12 @@ impl Keyed {
     }
 
     /// Looks keys up by commands; false, and nothing was done, where no outgoing buffers are to be had.
-    pub(super) fn look_up_by_commands(&self, keys: &[u64], pin: &Pin, found: &mut impl FnMut(usize, Option<u64>)) -> bool {
+    pub(super) fn look_up_by_commands(
+        &self,
+        keys: &[u64],
+        pin: &Pin,
+        found: &mut impl FnMut(usize, Option<u64>),
+    ) -> bool {
         let callback = |buffers: &super::sender::Buffers| -> Arc<dyn Callback> { Arc::clone(&buffers.window) as _ };
         let Ok(mut sender) = self.sender_for(pin, usize::MAX, callback) else { return false };
         let mut split = std::mem::take(&mut sender.buffers().split);

@@ -155,7 +155,9 @@ fn each_node_has_a_routing_table_and_its_senders_buffers() {
                 let window = buffers.window.region();
                 // The window is touched by who executes: here that is this thread.
                 window.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
-                for (address, bytes) in [(memory.address(), memory.held_bytes()), (window.address(), window.held_bytes())] {
+                for (address, bytes) in
+                    [(memory.address(), memory.held_bytes()), (window.address(), window.held_bytes())]
+                {
                     let (lies, bytes) = lies_on(&[(address, bytes)]);
                     assert_eq!((lies, bytes > 0), (BTreeSet::from([buffers.outgoing.node().expect("a node")]), true));
                 }

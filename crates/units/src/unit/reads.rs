@@ -143,7 +143,8 @@ impl Unit {
         let tree = partition.owner.tree();
         let watch = partition.monitor.watch(keys);
         let pin_of = |place: usize| askers[asker_of[place] as usize].request.pin();
-        let run = AssertUnwindSafe(|| tree.get_many_by(tree.root(), keys, pin_of, |place, value| values[place] = value));
+        let run =
+            AssertUnwindSafe(|| tree.get_many_by(tree.root(), keys, pin_of, |place, value| values[place] = value));
         let result = catch_unwind(run);
         drop(watch);
         if let Err(panic) = result {

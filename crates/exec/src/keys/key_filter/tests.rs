@@ -13,8 +13,13 @@ use crate::tasks::places::{Lookup, Places};
 
 fn with_run<T>(budget: &Arc<Budget>, body: impl FnOnce(&Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget.clone());
-    let places =
-        Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
+    let places = Places {
+        lookup: Lookup::Nowhere,
+        options: crate::ScanOptions::default(),
+        turn: None,
+        morsels_min: usize::MAX,
+        attached: None,
+    };
     body(&Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &std::sync::Arc::default() })
 }
 

@@ -305,6 +305,7 @@ pub(super) fn run_of(statement: &Arc<Statement>) -> Run<'_> {
             options: crate::ScanOptions::default(),
             turn: None,
             morsels_min: usize::MAX,
+            attached: None,
         },
         traffic: nowhere(),
     }

@@ -282,6 +282,7 @@ fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(R
             options: crate::ScanOptions::default(),
             turn: None,
             morsels_min: usize::MAX,
+            attached: None,
         },
         traffic: &Arc::default(),
     })

@@ -390,7 +390,7 @@ mod tests {
 
     fn with_run<T>(statement: &Arc<Statement>, body: impl FnOnce(&Run<'_>) -> T) -> T {
         let options = crate::ScanOptions::default();
-        let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
+        let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX, attached: None };
         body(&Run { statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() })
     }
 

@@ -324,7 +324,7 @@ mod tests {
             let machine = Pretended::new(3);
             let maps = PageMaps::new(Box::new(|_| None), usize::MAX);
             let lookup = Lookup::Maps(&maps);
-            let places = Places { lookup, options: ScanOptions::default(), turn: None, morsels_min: 1 };
+            let places = Places { lookup, options: ScanOptions::default(), turn: None, morsels_min: 1, attached: None };
             let traffic = Arc::new(Traffic::default());
             let run = Run { statement: &statement, parallel: &machine, threads: 7, places, traffic: &traffic };
             let by_node = node_first(&run, fetch, locals(&run, &keys), 0).unwrap();

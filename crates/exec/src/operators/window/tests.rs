@@ -342,7 +342,7 @@ fn plan(random: &mut Random) -> Plan {
 fn run(plan: &Plan) -> Result<RecordBatch, ExecError> {
     let statement = Statement::new(1, Budget::unlimited());
     let options = crate::ScanOptions::default();
-    let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
+    let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX, attached: None };
     let traffic = Arc::default();
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
     let flow = Flow::new(run, compile);
@@ -498,7 +498,7 @@ fn working_memory_is_charged_and_given_back() {
     let budget = Budget::unlimited();
     let statement = Statement::new(1, budget.clone());
     let options = crate::ScanOptions::default();
-    let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
+    let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX, attached: None };
     let traffic = Arc::default();
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
     let flow = Flow::new(run, compile);

@@ -107,7 +107,7 @@ mod tests {
     fn ranges_are_joined_in_order() {
         let statement: Arc<Statement> = Statement::new(1, Budget::unlimited());
         let options = crate::ScanOptions::default();
-        let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
+        let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX, attached: None };
         let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() };
         // Positions that follow each other join to where they begin and end: anything else is noticed.
         let join = |a: (u32, u32), b: (u32, u32)| match (a, b) {

@@ -119,7 +119,7 @@ impl Case {
 
     fn run(&self) -> Run<'_> {
         let lookup = Lookup::Maps(&self.maps);
-        let places = Places { lookup, options: ScanOptions::default(), turn: None, morsels_min: 1 };
+        let places = Places { lookup, options: ScanOptions::default(), turn: None, morsels_min: 1, attached: None };
         Run { statement: &self.statement, parallel: &self.machine, threads: 4, places, traffic: &self.traffic }
     }
 

@@ -28,8 +28,13 @@ fn table(segments: &[Vec<i64>]) -> Arc<TableVersion> {
 fn tests_for(keys: Vec<i64>, segments: &[Vec<i64>]) -> (Vec<(usize, usize)>, u64) {
     let budget = Budget::unlimited();
     let statement = Statement::new(1, budget.clone());
-    let places =
-        Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
+    let places = Places {
+        lookup: Lookup::Nowhere,
+        options: crate::ScanOptions::default(),
+        turn: None,
+        morsels_min: usize::MAX,
+        attached: None,
+    };
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &std::sync::Arc::default() };
     let snapshot = table(segments);
     let field = snapshot.schema.fields()[0].clone();

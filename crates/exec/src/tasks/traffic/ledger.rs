@@ -89,6 +89,8 @@ struct Ledger {
     looked_up: Vec<(u64, u64)>,
     /// Dictionaries that it took values of, and the bytes of those so far.
     taken: Vec<TakenValues>,
+    /// What it cost says nothing of others of its shape.
+    untypical: bool,
 }
 
 type TakenValues = (DictionaryId, Option<Arc<dyn DictionaryBytes>>, u64);
@@ -162,6 +164,7 @@ impl Task {
                 operators: Vec::new(),
                 looked_up: Vec::new(),
                 taken: Vec::new(),
+                untypical: false,
             };
             Task { inner: false, waiting: ledger.replace(own), expected }
         })
@@ -171,7 +174,8 @@ impl Task {
 impl Expected {
     /// The task has ended.
     fn learn(self) {
-        let (bytes, near) = LEDGER.with_borrow(|ledger| ledger.as_ref().map_or((0, 0), Ledger::bytes));
+        let (bytes, near) = LEDGER
+            .with_borrow(|ledger| ledger.as_ref().filter(|ledger| !ledger.untypical).map_or((0, 0), Ledger::bytes));
         let measured = Measured {
             bytes: bytes.saturating_sub(self.bytes),
             bytes_near: near.saturating_sub(self.bytes_near),
@@ -222,6 +226,15 @@ pub(crate) fn note(item: Item, phase: TouchPhase, from: NodeId, bytes: u64) {
     if let Some(operator) = Working::now() {
         operator.add_bytes(bytes, current_node().is_none_or(|here| here == from));
     }
+}
+
+/// Says that the task on this thread does what is others' work, or has others do its own: nobody learns from it.
+pub(crate) fn is_untypical() {
+    LEDGER.with_borrow_mut(|ledger| {
+        if let Some(ledger) = ledger {
+            ledger.untypical = true;
+        }
+    });
 }
 
 /// Says that the task on this thread keeps `bytes` for an operator, which is called `what`. New memory lies where it is

@@ -32,7 +32,7 @@ mod ledger;
 
 pub(crate) use ledger::{
     GROUPS, JOIN_TABLES, KeptColumn, KeptRows, LookUps, ROWS_KEPT, ROWS_SEEN, SORT_KEYS, Task, WINDOW_RESULTS,
-    add_line, note, note_kept, note_kept_read, note_values,
+    add_line, is_untypical, note, note_kept, note_kept_read, note_values,
 };
 
 /// Tables (and earlier columns of them) that an account tells apart.

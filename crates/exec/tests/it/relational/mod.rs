@@ -16,8 +16,8 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema};
 use exec::{
-    AggregateCall, AggregateFunction, Context, ExecError, GroupingSet, GroupingSets, Plan, ScanOptions, execute,
-    execute_on_workers,
+    AggregateCall, AggregateFunction, Context, ExecError, GroupingSet, GroupingSets, Plan, ScanOptions, ScanSharing,
+    SharedScans, execute, execute_on_workers,
 };
 use numa::{Budget, Topology};
 use sched::{Config, Scheduler, Statement};
@@ -67,10 +67,13 @@ fn cases(first: u64, cases: u64, case: impl Fn(&mut Random) -> Result<Plan, (Pla
 fn check(plan: Plan, random: &mut Random, inline_too: bool) -> Result<Plan, (Plan, String)> {
     let expected = Expected::of(&plan);
     let shared = Arc::new(plan.clone());
-    let scan = ScanOptions { index_lookups: !random.one_in(4), block_skipping: !random.one_in(4) };
+    let sharing = if random.one_in(2) { ScanSharing::On } else { ScanSharing::Auto };
+    let scan = ScanOptions { index_lookups: !random.one_in(4), block_skipping: !random.one_in(4), sharing };
+    let shared_scans = Arc::new(SharedScans::default());
     let context = |scheduler: &Arc<Scheduler>, batch_rows| Context {
         batch_rows,
         scan,
+        shared: shared_scans.clone(),
         ..Context::new(scheduler.clone(), Statement::new(1, Budget::unlimited()))
     };
     let batch_rows = random.pick(&[1, 7, 1000, 8192]);

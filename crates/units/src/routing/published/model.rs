@@ -22,7 +22,8 @@ fn check(replicas: usize, read: usize) {
                 let replica = &published.replicas()[read];
                 let mut last = 0;
                 for _ in 0..2 {
-                    let (has_key, number) = published.read_of(replica, |view| roots[view.owner_of(5)].load(Ordering::Acquire));
+                    let (has_key, number) =
+                        published.read_of(replica, |view| roots[view.owner_of(5)].load(Ordering::Acquire));
                     assert_eq!(has_key, 1, "a table with the roots of another");
                     assert!(number >= last);
                     last = number;

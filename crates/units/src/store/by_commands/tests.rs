@@ -108,7 +108,9 @@ fn both_ways_tell_what_an_ordered_map_has() {
                 });
                 assert!(seen.iter().all(|times| *times == 1));
             }
-            for (first, last) in [(0, u64::MAX), (0, 0), (5000, 5100), (9, 3), (11_999, 12_500), (777, 777), (100, 9000)] {
+            for (first, last) in
+                [(0, u64::MAX), (0, 0), (5000, 5100), (9, 3), (11_999, 12_500), (777, 777), (100, 9000)]
+            {
                 for limit in [1, 100, usize::MAX] {
                     let mut pairs = Vec::new();
                     keyed.range(first, last, &store.pin(), |key, value| {
@@ -383,10 +385,12 @@ fn a_sender_sleeps_while_an_inbox_is_full_and_a_writer_until_it_is_answered() {
         until(|| store.units[0].senders_asleep() > 0);
         let writer = scope.spawn(|| keyed.write(WriteKind::Update, &[(7, 8)]).unwrap());
         // Both sleep before the token is given back; who has it executes what came.
-        until(|| store.requests.slots.read().iter().flatten().any(|sent| match sent {
-            crate::unit::Sent::Write(request) => request.has_sleeper(),
-            crate::unit::Sent::Read(_) => false,
-        }) || store.units[0].senders_asleep() > 1);
+        until(|| {
+            store.requests.slots.read().iter().flatten().any(|sent| match sent {
+                crate::unit::Sent::Write(request) => request.has_sleeper(),
+                crate::unit::Sent::Read(_) => false,
+            }) || store.units[0].senders_asleep() > 1
+        });
         drop(token);
         assert_eq!((sender.join().unwrap(), writer.join().unwrap()), (100, 1));
     });
