@@ -77,8 +77,8 @@ constants! {
     lines_random = 10.0;
     /// Look-ups in a tree that a core has under way at once. 10: batches go down side by side, each asking for its next
     /// line. `nearside bench keyed --dense --threads 1` (revision 09a7c58), a look-up in batches of 1 and of 1,000:
-    /// 1,466 and 168 ns with 24 million keys, 54 and 49.5 ns with 50,000, which wait for nothing; so waits are shared by
-    /// 11.9 (on a busy machine, both alike). More than `lines_random` no core of the papers has on its way.
+    /// 1,466 and 168 ns with 24 million keys; 54 and 49.5 ns with 50,000, which wait for nothing. So waits are shared
+    /// by 11.9 (on a busy machine, both alike). More than `lines_random` no core of the papers has on its way.
     lookups_in_flight = 10.0;
     /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology
     /// Journal 2002 (16 to 28 percent on server loads).
@@ -109,11 +109,11 @@ constants! {
     /// The work of a random access besides waiting for memory, in ns. 4: `bench/floors`.
     random_access_ns = 4.0;
     /// Looking a value up in an index, without waiting for memory, in ns per key. 36: `nearside bench keyed --keys
-    /// 500000 --dense --threads 1`, 21.7 million per second (revision 66b6fec, on a busy machine, so at most that), less
-    /// the waits for four lines in the last-level cache, `lookups_in_flight` at a time. Drawing the key is in it.
+    /// 500000 --dense --threads 1`, 21.7 million per second (revision 66b6fec, on a busy machine, so at most that),
+    /// less the waits for four lines in the last-level cache, `lookups_in_flight` at a time. Drawing the key is in it.
     lookup_ns = 36.0;
-    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 175: as above, 5.4 million per
-    /// second, so 139 ns more than a look-up. The version from before is kept, which the paper's upsert does not.
+    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 175: as above, 5.4 million
+    /// per second, so 139 ns more than a look-up. The version from before is kept, which the paper's upsert does not.
     upsert_ns = 175.0;
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.

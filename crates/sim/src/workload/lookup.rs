@@ -5,8 +5,8 @@
 //! of a node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the
 //! same levels; with units a node's cache holds those of its own part.
 //!
-//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a buffer per unit.
-//! A full buffer is copied to where the other unit reads it and announced there.
+//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a buffer per
+//! unit. A full buffer is copied to where the other unit reads it and announced there.
 //!
 //! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to
 //! memory. Where all cpus share the index, a record that a cache holds was mostly written by another node since,

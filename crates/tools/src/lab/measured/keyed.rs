@@ -2,8 +2,8 @@
 //! throughput over time while what is written halves and moves.
 //!
 //! The calls of `nearside bench keyed`: units and callers are the slots of the scheduler; keys are dense, as in the
-//! paper. `design = "interleaved"` is the paper's baseline, one tree that every thread changes. Each point fills a store
-//! of its own, since an earlier one has moved its ranges.
+//! paper. `design = "interleaved"` is the paper's baseline, one tree that every thread changes. Each point fills a
+//! store of its own, since an earlier one has moved its ranges.
 //!
 //! # Limits
 //! Look-ups read any unit's tree on the caller's own thread, where the paper routes them; so what a hot unit slows down
