@@ -14,12 +14,14 @@ static COUNTING: Counting = Counting;
 // SAFETY: everything is done by the system's allocator; counting touches a cell without a destructor, and allocates
 // nothing.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: as the trait asks; see the implementation.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller keeps the conditions of `alloc`, which are the same.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: as the trait asks; see the implementation.
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         // SAFETY: the caller keeps the conditions of `dealloc`, and what it has came from there.
         unsafe { System.dealloc(start, layout) }
