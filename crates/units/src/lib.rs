@@ -57,3 +57,4 @@ mod primitive;
 mod scale;
 #[cfg(not(loom))]
 mod unit;
+mod waiter;

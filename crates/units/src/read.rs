@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::routing::waiter::Waiter;
+use crate::request::text_of;
 use crate::versions::Pin;
+use crate::waiter::Waiter;
 
 /// A part of a range that one unit has scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ impl ReadRequest {
         let told = catch_unwind(AssertUnwindSafe(|| call(&*self.callback)));
         IN_CALLBACK.set(before);
         if let Err(panic) = told {
-            self.fail(crate::unit::text_of(&*panic));
+            self.fail(text_of(&*panic));
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::routing::waiter::Waiter;
 use crate::tree::{Change, ChangeError};
 use crate::versions::Write;
+use crate::waiter::Waiter;
 
 /// An object of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,4 +204,10 @@ impl Request {
             Some(failure) => Err(failure),
         }
     }
+}
+
+/// What a panic says.
+pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a command panicked".to_owned())
 }

@@ -1,10 +1,10 @@
 //! A store: keyed objects, each divided over the units by ranges of keys.
 //!
 //! Look-ups read the newest committed state where they are called, without a latch, or go to the units that own their
-//! keys as commands ([`Route`]). Writes are statements: a batch goes to the units that own its keys, and becomes visible,
-//! whole, when the last of them has executed its part. Until then it holds all its keys, those too that it leaves as
-//! they are, so that statements do what they would do one by one. A caller that finds a unit idle executes its part
-//! itself; otherwise it is sent, and whoever holds the token executes it.
+//! keys as commands ([`Route`]). Writes are statements: a batch goes to the units that own its keys, and becomes
+//! visible, whole, when the last of them has executed its part. Until then it holds all its keys, those too that it
+//! leaves as they are, so that statements do what they would do one by one. A caller that finds a unit idle executes
+//! its part itself; otherwise it is sent, and whoever holds the token executes it.
 //!
 //! Source: Kissinger et al., ADMS 2014, section 3.
 
@@ -34,6 +34,7 @@ mod balancing;
 mod by_commands;
 mod by_itself;
 mod sender;
+mod window;
 
 pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts, RoutedRange, Routing};
 use balancing::{Balancing, Cycles};

@@ -14,7 +14,7 @@ use numa::{Allocator, AtomicRegion, MemoryError, NodeId};
 
 use crate::monitor::Monitor;
 use crate::read::ReadRequest;
-use crate::request::{Failure, ObjectId, Request};
+use crate::request::{Failure, ObjectId, Request, text_of};
 use crate::routing::command;
 use crate::routing::inbox::Buffers;
 use crate::routing::served::{Executes, Served, Token};
@@ -285,8 +285,3 @@ impl Unit {
 
 /// Words of a command that writes before its pairs: object and count, request.
 const WRITE_HEAD_WORDS: usize = 2;
-
-pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a command panicked".to_owned())
-}

@@ -15,7 +15,10 @@ use super::tree::Tree;
 const FLOORS: [(&str, &str); 6] = [
     ("crates/nearside/src", "catalog functions tables sql rewrite lower plan run views statements api"),
     ("crates/exec/src", "error charge mask plan codes tasks chunk eval keys pipe scan operators run"),
-    ("crates/units/src", "primitive arena versions tree request routing journal balancer monitor unit store bench"),
+    (
+        "crates/units/src",
+        "primitive waiter arena versions tree request read routing journal balancer monitor unit store bench",
+    ),
     (
         "crates/sched/src",
         "primitive panics counting settings affinity policy config sleep handover statement stats scope runtime \

@@ -8,4 +8,3 @@ pub(crate) mod outgoing;
 pub(crate) mod published;
 pub(crate) mod served;
 pub mod table;
-pub(crate) mod waiter;

@@ -9,8 +9,8 @@
 #[cfg(not(loom))]
 use super::inbox::Full;
 use super::inbox::{Buffers, Inbox, Taken, Taker};
-use super::waiter::Waiter;
 use crate::primitive::{AtomicU64, Mutex, MutexGuard, Ordering, fence, locked, try_locked};
+use crate::waiter::Waiter;
 
 /// See the module; `S` is what only the holder of the token touches.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use numa::{MemoryError, NodeId};
 
 use super::{Keyed, Object, Store};
 use crate::balancer::{Accesses, Algorithm, PIECE_PAIRS, SAMPLES_PER_UNIT, Transfer, decision, transfers};
-use crate::request::ObjectId;
+use crate::request::{ObjectId, text_of};
 use crate::routing::table::RangeTable;
 use crate::tree::{Handover, Taken};
-use crate::unit::{Partition, UnitState, UnitToken, text_of};
+use crate::unit::{Partition, UnitState, UnitToken};
 
 /// Cycles that are remembered.
 const CYCLES_KEPT: usize = 64;

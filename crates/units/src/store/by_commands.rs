@@ -11,15 +11,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use numa::{Allocator, AtomicRegion, MemoryError};
 use parking_lot::Mutex;
 
+use super::window::WINDOW_KEYS;
 use super::{Keyed, Store};
 use crate::read::{Callback, Part, is_in_callback};
 use crate::versions::Pin;
 
-/// Keys of a look-up that are on their way together.
-const WINDOW_KEYS: usize = 8192;
 /// Pairs of a scan that are on their way together, if its parts are not more.
 const WINDOW_PAIRS: usize = 8192;
 /// The least pairs that a part of a scan is asked for.
@@ -82,42 +80,6 @@ impl Store {
     /// How they read; [`Route::Auto`] unless set.
     pub fn route(&self) -> Route {
         ROUTES[self.route.0.load(Ordering::Relaxed) as usize].0
-    }
-}
-
-/// Values of look-ups on their way, which units write and the sender reads afterwards.
-#[derive(Debug)]
-pub(super) struct Window(AtomicRegion);
-
-impl Window {
-    pub(super) fn new(allocator: &Allocator) -> Result<Window, MemoryError> {
-        Ok(Window(allocator.region(2 * WINDOW_KEYS * size_of::<u64>())?.into()))
-    }
-
-    /// The value of the key at a place.
-    fn value(&self, place: usize) -> Option<u64> {
-        let words = &self.0.words()[2 * place..2 * place + 2];
-        (words[0].load(Ordering::Relaxed) != 0).then(|| words[1].load(Ordering::Relaxed))
-    }
-
-    /// Its memory, for the page map.
-    #[cfg(test)]
-    pub(super) fn region(&self) -> &AtomicRegion {
-        &self.0
-    }
-}
-
-impl Callback for Window {
-    fn values(&self, tag: u64, _: &[u64], values: &[Option<u64>]) {
-        let words = &self.0.words()[2 * tag as usize..2 * (tag as usize + values.len())];
-        for (value, words) in values.iter().zip(words.chunks_exact(2)) {
-            words[0].store(u64::from(value.is_some()), Ordering::Relaxed);
-            words[1].store(value.unwrap_or(0), Ordering::Relaxed);
-        }
-    }
-
-    fn pairs(&self, _: u64, _: Part, _: &[(u64, u64)]) {
-        panic!("nothing is scanned into a window of values");
     }
 }
 

@@ -20,6 +20,7 @@ use numa::{Budget, MemoryError, NodeId};
 use parking_lot::Mutex;
 use sched::{Affinity, Priority, Scheduler, SlotId, Statement};
 
+use super::window::Window;
 use super::{Keyed, Store};
 use crate::read::{Callback, ReadRequest, is_in_callback};
 use crate::routing::command::{HEAD_WORDS, Head, ReadKind, SCAN_WORDS};
@@ -27,8 +28,6 @@ use crate::routing::outgoing::Outgoing;
 use crate::routing::table::Split;
 use crate::unit::Sent;
 use crate::versions::Pin;
-
-use super::by_commands::Window;
 
 /// Senders at a time: this many for each unit, and some for threads beside workers.
 const SENDERS_PER_UNIT: usize = 2;

@@ -7,9 +7,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::{AtomicU64, Ordering, Partition, Requests, Sent, Unit, UnitState, text_of};
+use super::{AtomicU64, Ordering, Partition, Requests, Sent, Unit, UnitState};
 use crate::read::{Part, ReadRequest};
-use crate::request::ObjectId;
+use crate::request::{ObjectId, text_of};
 use crate::routing::command::{HEAD_WORDS, Head, ReadKind};
 
 /// What was taken of commands that read, and room for what they find.

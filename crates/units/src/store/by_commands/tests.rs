@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use numa::{Budget, NodeId, Policy};
+use numa::{Allocator, Budget, NodeId, Policy};
 use random::Random;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Sleeping until something is so, without a wake-up that is lost. See `README.md` beside this file.
+//! Sleeping until something is so, without a wake-up that is lost. See `routing/README.md`.
 //!
 //! Who waits counts itself, fences, and looks whether it is over; who makes it so fences and looks whether anybody is
 //! counted. At least one of the two sees the other. Nobody is counted as a rule, and then waking is a fence and a load.
