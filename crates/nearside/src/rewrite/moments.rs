@@ -5,6 +5,8 @@
 //! function until constants are folded; then [`of_moments`] compares the column with a constant of its own unit, which
 //! tables keep and indexes know, by the operator that is right for it.
 //!
+//! A cast of a decimal to fewer digits behind the point is kept in its place likewise: 1.46 is 1.5 as a DECIMAL(10, 1).
+//!
 //! A time that is cast to a coarser unit is rounded, as in PostgreSQL, where Arrow cuts off (towards 1970). That is a
 //! function too.
 //!
@@ -34,7 +36,7 @@ use super::kinds::is_comparison;
 #[derive(Debug, Default)]
 pub(crate) struct FinerMoments;
 
-/// A time in a finer unit. It is in no registry.
+/// A time in a finer unit, or a decimal that was cast. It is in no registry.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Finer {
     to: DataType,
@@ -61,7 +63,7 @@ impl AnalyzerRule for FinerMoments {
 fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut any = false;
     node.apply_expressions(|expr| {
-        any |= expr.exists(|part| Ok(is_to_time(part)))?;
+        any |= expr.exists(|part| Ok(is_concerned(part)))?;
         Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     if !any {
@@ -79,9 +81,9 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-fn is_to_time(expr: &Expr) -> bool {
+fn is_concerned(expr: &Expr) -> bool {
     let (Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. })) = expr else { return false };
-    matches!(field.data_type(), DataType::Timestamp(..))
+    matches!(field.data_type(), DataType::Timestamp(..)) || field.data_type().is_decimal()
 }
 
 /// Rounds what is cast to a coarser unit.
@@ -130,16 +132,32 @@ fn keep(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new_transformed(expr, changed)
 }
 
-/// Puts the function in the place of a cast to a finer unit; true when it was one, of something with a column in it.
+/// Puts the function in the place of a cast to a finer unit, and around a cast of a decimal to fewer digits, which
+/// rounds; true when it was one, of something with a column in it.
 fn make_finer(expr: &mut Expr, schema: &DFSchema) -> bool {
-    let Expr::Cast(Cast { expr: inner, field }) = &*expr else { return false };
-    let Ok(from) = inner.get_type(schema) else { return false };
-    if !inner.any_column_refs() || factor(&from, field.data_type()).is_none() {
+    let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = &*expr else {
+        return false;
+    };
+    let (to, Ok(from)) = (field.data_type().clone(), inner.get_type(schema)) else { return false };
+    let is_finer = matches!(expr, Expr::Cast(_)) && factor(&from, &to).is_some();
+    let rounds = matches!((scale(&from), scale(&to)), (Some(from), Some(to)) if to < from);
+    if !inner.any_column_refs() || !(is_finer || rounds) {
         return false;
     }
-    let function = Finer { to: field.data_type().clone(), signature: Signature::any(1, Volatility::Immutable) };
-    *expr = ScalarUDF::from(function).call(vec![inner.as_ref().clone()]);
+    let argument = if is_finer { inner.as_ref().clone() } else { std::mem::take(expr) };
+    *expr = ScalarUDF::from(Finer { to, signature: Signature::any(1, Volatility::Immutable) }).call(vec![argument]);
     true
+}
+
+/// Digits of a decimal behind the point.
+fn scale(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
+    }
 }
 
 fn per_second(unit: TimeUnit) -> i64 {

@@ -19,7 +19,7 @@ use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::functions::checked;
-use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
+use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, parameter_id, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::rewrite::days::ComparedDays;
@@ -66,7 +66,7 @@ impl PlannedQuery {
             PlanKind::Lowered(lowered) => self.start_lowered(lowered, values, running),
             PlanKind::Optimised(plan, names) => start_with_values(plan, names, values, running),
             PlanKind::Unoptimised(plan) => {
-                let plan = with_texts(plan.clone())?.with_param_values(params(values))?;
+                let plan = with_texts(plan.clone(), values)?.with_param_values(params(values))?;
                 query::run(plan, running, false)
             }
         }
@@ -134,11 +134,12 @@ impl BoundPlan {
 
 /// Parameters that are texts stay texts whatever they meet, as a column would; a text as it is written would take the
 /// type of that.
-fn with_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+fn with_texts(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
     let is_text = |part: &Expr| {
         let Expr::Placeholder(parameter) = part else { return false };
-        let data_type = parameter.field.as_ref().map(|field| field.data_type());
-        matches!(data_type, Some(DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View))
+        let is_declared = parameter.field.as_ref().is_some_and(|field| field.data_type().is_string());
+        let value = parameter_id(parameter).and_then(|id| values.get(id.0));
+        is_declared && value.is_some_and(|value| value.data_type().is_string())
     };
     let plan = plan.transform_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);

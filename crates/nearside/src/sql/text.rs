@@ -69,7 +69,7 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
 
 /// Refuses what the parser reads otherwise than SQL has it, by what stands behind what.
 fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
-    // Settings have sizes and times (`64MB`).
+    // Settings have sizes and times (`64MB`), and their own words for what they are not.
     let is_setting = matches!(
         tokens.first().map(|first| &first.token),
         Some(Token::Word(w)) if matches!(w.keyword, Keyword::SET | Keyword::ALTER | Keyword::RESET)
@@ -84,7 +84,7 @@ fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
             (Some(Token::Comma), found) if ends_list(found) => {
                 return refused(format!("a value or a name is expected after the comma, found {found}"));
             }
-            (Some(Token::SingleQuotedString(_)), Token::SingleQuotedString(_)) => {
+            (Some(Token::SingleQuotedString(_)), Token::SingleQuotedString(_)) if !is_setting => {
                 return refused("two texts stand one after the other; put || or a comma between them".into());
             }
             (Some(Token::Number(number, false)), Token::Word(word))
