@@ -44,9 +44,9 @@ pub(crate) struct Parts {
 /// A part that is told otherwise than DataFusion tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Seconds of a minute in units of so many nanoseconds.
+    /// Seconds of a minute in units of n nanoseconds.
     Seconds(i64),
-    /// Years in units of so many.
+    /// Years in units of n.
     Years(i32),
 }
 

@@ -1,6 +1,6 @@
 //! Regular expressions and what replaces a match, in the meaning of PostgreSQL where the notation is the same and the
-//! meaning another: `.` is also the end of a line, and in a replacement `\1` to `\9` are groups, `\&` is the match, `\\`
-//! a backslash, and `$` itself.
+//! meaning another: `.` is also the end of a line, and in a replacement `\1` to `\9` are groups, `\&` is the match,
+//! `\\` a backslash, and `$` itself.
 //!
 //! # Limits
 //! Of alternatives that match, the first one is taken (`foo|foobar`), not the longest. `~ ANY (..)` is left as it is.
@@ -67,7 +67,8 @@ fn of_whole_texts(pattern: &str) -> Option<String> {
     (pattern.contains('.') && !pattern.starts_with(WHOLE)).then(|| format!("{WHOLE}{pattern}"))
 }
 
-/// The replacement in the notation of the function that replaces, where `$` begins a group; `None` where it is the same.
+/// The replacement in the notation of the function that replaces, where `$` begins a group; `None` where it is the
+/// same.
 fn replacement_of(text: &str) -> Option<String> {
     if !text.contains(['$', '\\']) {
         return None;

@@ -134,7 +134,7 @@ fn scaled(intervals: &ArrayRef, numbers: &ArrayRef, op: fn(f64, f64) -> f64) -> 
     Ok(Arc::new(values.into_iter().collect::<IntervalMonthDayNanoArray>()))
 }
 
-/// To a millionth: what is left over of months is so many days and not one ten-millionth less.
+/// To a millionth: what is left over of months is a number of days and not a ten-millionth less.
 fn millionths(value: f64) -> f64 {
     (value * 1e6).round_ties_even() / 1e6
 }

@@ -1,6 +1,6 @@
 //! What meets in an expression: types of one kind ([`kinds`](super::kinds)), and where a float meets a decimal, or a
-//! REAL an integer, both become DOUBLE, as in PostgreSQL; where one of them is chosen (CASE, COALESCE, lists), a decimal
-//! beside a REAL becomes REAL.
+//! REAL an integer, both become DOUBLE, as in PostgreSQL; where one of them is chosen (CASE, COALESCE, lists), a
+//! decimal beside a REAL becomes REAL.
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
 //! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule

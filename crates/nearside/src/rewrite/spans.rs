@@ -2,7 +2,8 @@
 //! Comparisons, sort keys and joins go by [`length`](crate::functions::spans::length); Arrow's order is another one.
 //!
 //! Groups are made by lengths, and one of a group's intervals stands for those that are equal to it: that of which the
-//! text is the least, so that it is the same one each time. `min` and `max` are the first value in the order of lengths.
+//! text is the least, so that it is the same one each time. `min` and `max` are the first value in the order of
+//! lengths.
 //! Grouping sets, `DISTINCT ON`, INTERSECT and EXCEPT over intervals are refused by name, and so are functions that
 //! compare and give one of their arguments. Differences of times (`ts - ts`) are no intervals in this sense: they have
 //! one form.

@@ -1,9 +1,9 @@
 //! Checked arithmetic on decimals of 128 bits: `DECIMAL(1..38, s)`, what SQL text and files make.
 //!
 //! Scales and results are arrow's (the Hive rules; quotients have four more digits, and are rounded half away from zero
-//! where arrow cuts them off), but results are checked against their declared precision, which arrow does not do: it raises only when the 128 bits are exceeded,
-//! and 10^38 is smaller than 2^127. Where only an intermediate value needs more than 128 bits, 256 carry it, and the
-//! division succeeds where arrow's fails.
+//! where arrow cuts them off), but results are checked against their declared precision, which arrow does not do: it
+//! raises only when the 128 bits are exceeded, and 10^38 is smaller than 2^127. Where only an intermediate value needs
+//! more than 128 bits, 256 carry it, and the division succeeds where arrow's fails.
 //!
 //! # Limits
 //! Decimals of other widths (of more than 38 digits, or from files) are divided by arrow, which cuts off.
