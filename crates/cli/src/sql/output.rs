@@ -119,11 +119,13 @@ where
     for batch in batches {
         let batch = batch?;
         let formatters = formatters(&batch, "")?;
+        // Also of columns of the type of NULL, which have no bitmap.
+        let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
         for row in 0..batch.num_rows() {
             line.clear();
             for (i, formatter) in formatters.iter().enumerate() {
                 line.push_str(if i > 0 { "," } else { "" });
-                if batch.column(i).is_null(row) {
+                if nulls[i].as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     continue;
                 }
                 value.clear();

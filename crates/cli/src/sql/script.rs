@@ -177,8 +177,8 @@ impl Splitter {
         let in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$');
         match rest.as_bytes() {
             [b'\'', ..] => {
-                let word_before_e = self.text[..self.at.saturating_sub(1)].chars().next_back();
-                let escapes = matches!(before, Some('e' | 'E')) && !in_word(word_before_e);
+                let word = self.text[..self.at].strip_suffix(['e', 'E']);
+                let escapes = word.is_some_and(|word| !in_word(word.chars().next_back()));
                 (1, Some(Inside::String(escapes)))
             }
             [b'"', ..] => (1, Some(Inside::Name)),
@@ -237,6 +237,8 @@ mod tests {
         assert_eq!(texts(r"select E'\';'; x"), [r"select E'\';'", "x"]);
         // Without E a backslash is a character like any other.
         assert_eq!(texts(r"select '\'; x"), [r"select '\'", "x"]);
+        assert_eq!(texts("select 'é'='é;'; x"), ["select 'é'='é;'", "x"]);
+        assert_eq!(texts("select é'x;'; x"), ["select é'x;'", "x"]);
         // The e ends a word here.
         assert_eq!(texts(r"select date'\'; x"), [r"select date'\'", "x"]);
         assert_eq!(texts("select $$;$$; x"), ["select $$;$$", "x"]);

@@ -121,10 +121,11 @@ fn decimals(op: ArithmeticOp, a: Int, b: Int, [of_a, of_b, result]: [i8; 3]) -> 
             let (left, ai) = a;
             let (right, bi) = b;
             let dividend = ai.times(Interval { low: factor, high: factor })?;
-            let interval = dividend.over(bi)?;
+            let interval = dividend.over_nearest(bi)?;
             interval.bounds()?;
             if dividend.bounds().is_some() {
-                return integers(op, scaled((left, ai), shift)?, (right, bi));
+                let (left, _) = scaled((left, ai), shift)?;
+                return Some((IntNode::DivideNearest(Box::new(left), Box::new(right)), interval));
             }
             Some((IntNode::DivideWide { left: Box::new(left), factor, right: Box::new(right) }, interval))
         }

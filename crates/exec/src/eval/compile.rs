@@ -2,7 +2,7 @@
 //!
 //! Whatever may fail for some row, or whose values may not fit in 64 bits, is not compiled: [`Expression::evaluate`]
 //! then stays in charge of the whole expression, so errors are exactly its own. Scales and results of decimals are
-//! those of Arrow (the Hive rules; quotients are cut off), as `nearside`'s checked arithmetic has them.
+//! those of Arrow (the Hive rules; quotients are rounded), as `nearside`'s checked arithmetic has them.
 
 use std::sync::Arc;
 

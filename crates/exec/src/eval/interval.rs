@@ -54,6 +54,14 @@ impl Interval {
         self.corners(other, i128::checked_div)
     }
 
+    /// Quotients rounded half away from zero; `None` where the divisor may be 0.
+    pub(super) fn over_nearest(self, other: Interval) -> Option<Interval> {
+        if other.low <= 0 && other.high >= 0 {
+            return None;
+        }
+        self.corners(other, |a, b| a.checked_div(b).map(|_| nearest_quotient(a, b)))
+    }
+
     /// Remainders with the sign of the left side; `None` where the divisor may be 0.
     pub(super) fn modulo(self, other: Interval) -> Option<Interval> {
         if other.low <= 0 && other.high >= 0 {
@@ -77,6 +85,14 @@ impl Interval {
     pub(super) fn fits(self, data_type: &DataType) -> bool {
         self.bounds().is_some() && range_of(data_type).is_some_and(|r| r.low <= self.low && self.high <= r.high)
     }
+}
+
+/// `a / b`, rounded half away from zero; `b` is not 0.
+#[inline(always)]
+pub(super) fn nearest_quotient(a: i128, b: i128) -> i128 {
+    let rest = a.wrapping_rem(b).unsigned_abs();
+    let further = i128::from(rest >= b.unsigned_abs() - rest);
+    a.wrapping_div(b).wrapping_add(if (a < 0) == (b < 0) { further } else { -further })
 }
 
 /// What a type can hold, as far as 64 bits can.
@@ -123,6 +139,8 @@ mod tests {
                         holds(a.times(b), x * y);
                         if bl > 0 || bh < 0 {
                             holds(a.over(b), x / y);
+                            holds(a.over_nearest(b), nearest_quotient(x, y));
+                            assert_eq!(nearest_quotient(x, y), (x as f64 / y as f64).round() as i128, "{x} / {y}");
                             holds(a.modulo(b), x % y);
                         } else {
                             assert_eq!((a.over(b), a.modulo(b)), (None, None));

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::calendar::part_of;
+use super::interval::nearest_quotient;
 use super::lanes::{Lanes, Valid, Values};
 use super::over_arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
 use crate::ExecError;
@@ -30,7 +31,9 @@ pub(super) enum IntNode {
     Multiply(Box<IntNode>, Box<IntNode>),
     /// Quotient, cut towards zero; the right side is never 0 where it is not NULL.
     Divide(Box<IntNode>, Box<IntNode>),
-    /// `left * factor / right` in 128 bits, cut towards zero; as `Divide`.
+    /// Quotient, rounded half away from zero; as `Divide`.
+    DivideNearest(Box<IntNode>, Box<IntNode>),
+    /// `left * factor / right` in 128 bits, rounded half away from zero; as `Divide`.
     DivideWide { left: Box<IntNode>, factor: i128, right: Box<IntNode> },
     /// Remainder with the sign of the left side; as `Divide`.
     Remainder(Box<IntNode>, Box<IntNode>),
@@ -171,6 +174,15 @@ impl IntNode {
                 let (a, b) = (a.evaluate(chunk)?, b.evaluate(chunk)?);
                 a.combine(b, |a, b| a.wrapping_div(if b == 0 { 1 } else { b }))
             }
+            DivideNearest(a, b) => {
+                let (a, b) = (a.evaluate(chunk)?, b.evaluate(chunk)?);
+                a.combine(b, |a, b| {
+                    let b = if b == 0 { 1 } else { b };
+                    let rest = a.wrapping_rem(b).unsigned_abs();
+                    let further = i64::from(rest >= b.unsigned_abs() - rest);
+                    a.wrapping_div(b).wrapping_add(if (a < 0) == (b < 0) { further } else { -further })
+                })
+            }
             Remainder(a, b) => {
                 let (a, b) = (a.evaluate(chunk)?, b.evaluate(chunk)?);
                 a.combine(b, |a, b| a.wrapping_rem(if b == 0 { 1 } else { b }))
@@ -178,7 +190,8 @@ impl IntNode {
             DivideWide { left, factor, right } => {
                 let (a, b, factor) = (left.evaluate(chunk)?, right.evaluate(chunk)?, *factor);
                 a.combine(b, |a, b| {
-                    i128::from(a).wrapping_mul(factor).wrapping_div(if b == 0 { 1 } else { b.into() }) as i64
+                    let divisor = if b == 0 { 1 } else { i128::from(b) };
+                    nearest_quotient(i128::from(a).wrapping_mul(factor), divisor) as i64
                 })
             }
             Round(input, by) => {
@@ -425,7 +438,7 @@ impl IntNode {
             Column(_) | Const(_) | Null => 1,
             Add(a, b) | Subtract(a, b) => 1 + a.cost() + b.cost(),
             Multiply(a, b) => 2 + a.cost() + b.cost(),
-            Divide(a, b) | Remainder(a, b) => 15 + a.cost() + b.cost(),
+            Divide(a, b) | DivideNearest(a, b) | Remainder(a, b) => 15 + a.cost() + b.cost(),
             DivideWide { left, right, .. } => 40 + left.cost() + right.cost(),
             Round(input, _) | Floor(input, _) => 15 + input.cost(),
             Part(_, input) => 20 + input.cost(),

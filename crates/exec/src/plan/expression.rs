@@ -221,7 +221,8 @@ pub enum ArithmeticOp {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`; cut towards zero, decimals at the result's scale; by zero is an error.
+    /// `/`; of integers cut towards zero, of decimals rounded half away from zero at the result's scale; by zero is an
+    /// error.
     Divide,
     /// `%`, with the sign of the left side; by zero is an error.
     Remainder,

@@ -10,11 +10,14 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion_expr::preimage::PreimageResult;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
-use datafusion_functions::{datetime, unicode};
+use datafusion_functions::{math, unicode};
+use datafusion_functions_nested::{remove, replace};
+
+use crate::functions::parts;
 
 static SUBSTRING: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("substring", unicode::substr()));
 static POSITION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("position", unicode::strpos()));
-static EXTRACT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("extract", datetime::date_part()));
+static EXTRACT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("extract", Arc::new(parts::function())));
 
 /// A function by another name. It is in no registry.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -68,6 +71,19 @@ impl ScalarUDFImpl for Spelled {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.plain.invoke_with_args(args)
     }
+}
+
+/// Functions that PostgreSQL has under a name that DataFusion has not, or under that of another one.
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        spelled("ceiling", math::ceil()),
+        spelled("sign", math::signum()),
+        // DataFusion's take the first equal element alone.
+        spelled("array_remove", remove::array_remove_all_udf()),
+        spelled("list_remove", remove::array_remove_all_udf()),
+        spelled("array_replace", replace::array_replace_all_udf()),
+        spelled("list_replace", replace::array_replace_all_udf()),
+    ]
 }
 
 /// What plans these forms.

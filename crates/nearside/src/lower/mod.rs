@@ -53,7 +53,7 @@ use crate::lower::substring::with_substring;
 pub(crate) use bind::{bind, bind_as_written, bind_with};
 pub(crate) use by_key::{KeyQuery, KeyValue, key_query};
 pub(crate) use parameters::{count_parameter, only_table, with_parameters};
-pub(crate) use props::{Props, Slots};
+pub(crate) use props::{Props, Slots, id_of as parameter_id};
 
 /// A query's optimised plan of which every operator is one of ours.
 #[derive(Debug, Clone)]

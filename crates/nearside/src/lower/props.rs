@@ -41,6 +41,6 @@ impl Deref for Props {
 }
 
 /// The number of a parameter: 0 for `$1`.
-pub(super) fn id_of(parameter: &Placeholder) -> Option<ParameterId> {
+pub(crate) fn id_of(parameter: &Placeholder) -> Option<ParameterId> {
     parameter.id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1).map(ParameterId)
 }

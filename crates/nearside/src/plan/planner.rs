@@ -24,6 +24,8 @@ use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::checked;
 use crate::functions::flat;
+use crate::functions::parts;
+use crate::functions::patterns;
 use crate::functions::round;
 use crate::functions::spelled;
 use crate::rewrite::casts;
@@ -67,9 +69,18 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
+        scalars.extend(patterns::functions());
+        scalars.extend(spelled::functions());
         scalars.extend(
-            [flat::function(), set_types::function(), casts::function(), literals::coalesce(), round::function()]
-                .map(Arc::new),
+            [
+                flat::function(),
+                set_types::function(),
+                casts::function(),
+                literals::coalesce(),
+                round::function(),
+                parts::function(),
+            ]
+            .map(Arc::new),
         );
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions();
         let mut aggregates = datafusion_functions_aggregate::all_default_aggregate_functions();

@@ -1,5 +1,6 @@
-//! What meets in an expression: types of one kind ([`kinds`](super::kinds)), and where a float meets a decimal, both
-//! become DOUBLE, as in other SQL databases.
+//! What meets in an expression: types of one kind ([`kinds`](super::kinds)), and where a float meets a decimal, or a
+//! REAL an integer, both become DOUBLE, as in PostgreSQL; where one of them is chosen (CASE, COALESCE, lists), a
+//! decimal beside a REAL becomes REAL.
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
 //! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule
@@ -12,10 +13,11 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, cast};
+use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, cast, lit, when};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::Analyzer;
 
@@ -23,22 +25,29 @@ use crate::error::Error;
 use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
 use crate::functions::letters::with_letters;
+use crate::functions::patterns::in_operator;
 use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
 use crate::rewrite::kinds;
+use crate::rewrite::moments::FinerMoments;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
 use crate::rewrite::set_types::SetTypes;
+use crate::rewrite::spans::ComparedSpans;
 use crate::rewrite::subquery_places::SubqueryPlaces;
+use crate::rewrite::texts::WrittenTexts;
 use crate::rewrite::volatile::VolatileSubqueries;
 use crate::rewrite::window_frames::WindowFrames;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
     ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least", "power", "pow", "atan2", "log", "nanvl", "mod"];
+
+/// Those of which one argument is the result.
+const CHOICES: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -60,9 +69,12 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(FloatsWin),
     ];
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(ComparedSpans));
+    rules.push(Arc::new(WrittenTexts));
     rules.push(Arc::new(OneZeroConstants));
     rules.push(Arc::new(CheckedArithmetic));
     rules.push(Arc::new(PlainCasts));
+    rules.push(Arc::new(FinerMoments));
     rules
 }
 
@@ -84,6 +96,7 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
     kinds::check_join(&plan)?;
+    let plan = with_joined_floats(plan, changed)?;
     let outputs: Vec<&Expr> = match &plan {
         LogicalPlan::Projection(projection) => projection.expr.iter().collect(),
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().chain(&aggregate.aggr_expr).collect(),
@@ -114,6 +127,21 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
     }
 }
 
+/// Columns that USING makes equal meet as operands do.
+fn with_joined_floats(plan: LogicalPlan, changed: &Cell<bool>) -> Result<LogicalPlan> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(plan) };
+    for (left, right) in &mut join.on {
+        let (Ok(a), Ok(b)) = (left.get_type(join.left.schema()), right.get_type(join.right.schema())) else { continue };
+        for (side, meets) in [(left, becomes_double(&a, &b)), (right, becomes_double(&b, &a))] {
+            if meets {
+                *side = cast(std::mem::take(side), DataType::Float64);
+                changed.set(true);
+            }
+        }
+    }
+    Ok(LogicalPlan::Join(join))
+}
+
 fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = kinds::meet(&mut expr, schema)?;
     let mut rewritten = rewrite(expr, schema)?;
@@ -124,9 +152,10 @@ fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(mut binary) => {
+            let matches = in_operator(&mut binary);
             let shifts = days::shifted(binary.op, &mut binary.left, &mut binary.right, schema);
             let mut sides = [*binary.left, *binary.right];
-            let changed = unify(&mut sides.iter_mut().collect::<Vec<_>>(), schema) || shifts;
+            let changed = meet_as_operands(&mut sides.iter_mut().collect::<Vec<_>>(), schema) || shifts || matches;
             let [left, right] = sides;
             binary.left = Box::new(left);
             binary.right = Box::new(right);
@@ -134,14 +163,16 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::Between(mut between) => {
             let mut all = [between.expr.as_mut(), between.low.as_mut(), between.high.as_mut()];
-            let changed = unify(&mut all, schema);
+            let changed = meet_as_operands(&mut all, schema);
             comparable(&between, schema)?;
             Ok(Transformed::new_transformed(Expr::Between(between), changed))
         }
         Expr::InList(mut list) => {
+            // One value is compared as by `=`; of several, a type is found for all, as of what is chosen from.
+            let is_one = list.list.len() == 1;
             let mut all: Vec<&mut Expr> = list.list.iter_mut().collect();
             all.push(list.expr.as_mut());
-            let changed = unify(&mut all, schema);
+            let changed = if is_one { meet_as_operands(&mut all, schema) } else { meet_as_choices(&mut all, schema) };
             Ok(Transformed::new_transformed(Expr::InList(list), changed))
         }
         Expr::InSubquery(mut test) => {
@@ -155,11 +186,26 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Case(mut case) => {
             let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
             results.extend(case.else_expr.as_deref_mut());
-            let changed = unify(&mut results, schema);
+            let mut changed = meet_as_choices(&mut results, schema);
+            if let Some(operand) = case.expr.as_deref_mut() {
+                let mut compared = vec![operand];
+                compared.extend(case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
+                changed |= meet_as_operands(&mut compared, schema);
+            }
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
+        Expr::ScalarFunction(function) if is_null_for_a_day(&function, schema) => {
+            let [day, time] = &function.args[..] else { return Ok(Transformed::no(Expr::ScalarFunction(function))) };
+            let same = rewrite(day.clone().eq(time.clone()), schema)?.data;
+            let null = lit(ScalarValue::try_from(day.get_type(schema)?)?);
+            Ok(Transformed::yes(when(same, null).otherwise(day.clone())?))
+        }
         Expr::ScalarFunction(mut function) if NUMERIC_FUNCTIONS.contains(&function.name()) => {
-            let changed = unify(&mut function.args.iter_mut().collect::<Vec<_>>(), schema);
+            let mut all: Vec<&mut Expr> = function.args.iter_mut().collect();
+            let changed = match CHOICES.contains(&function.func.name()) {
+                true => meet_as_choices(&mut all, schema),
+                false => meet_as_operands(&mut all, schema),
+            };
             Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
         }
         Expr::ScalarFunction(mut function) => {
@@ -184,6 +230,14 @@ fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
     common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())
 }
 
+/// Whether `nullif` gives a day, or none where that is a certain time: it would become a time otherwise.
+fn is_null_for_a_day(function: &ScalarFunction, schema: &DFSchema) -> bool {
+    let [day, time] = &function.args[..] else { return false };
+    let types = (day.get_type(schema), time.get_type(schema));
+    let mixed = matches!(types, (Ok(DataType::Date32), Ok(DataType::Timestamp(..))));
+    function.name() == "nullif" && mixed && !day.is_volatile()
+}
+
 /// The same of a value and the rows of a query that it is compared with.
 fn unify_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let rows = Arc::clone(&query.subquery);
@@ -191,11 +245,11 @@ fn unify_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Res
     let (Ok(of_value), of_rows) = (value.get_type(schema), rows.schema().field(0).data_type()) else {
         return Ok(false);
     };
-    if of_value.is_decimal() && of_rows.is_floating() {
+    if becomes_double(&of_value, of_rows) {
         *value = cast(std::mem::take(value), DataType::Float64);
         return Ok(true);
     }
-    if !(of_value.is_floating() && of_rows.is_decimal()) {
+    if !becomes_double(of_rows, &of_value) {
         return Ok(false);
     }
     // With a name of its own: a cast has that of what it casts.
@@ -204,18 +258,53 @@ fn unify_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Res
     Ok(true)
 }
 
-/// Casts the decimals among expressions to DOUBLE when there is a float too. True when it did.
-fn unify(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
-    // What has no type yet is left to DataFusion, which says why.
-    let types: Vec<Option<DataType>> = all.iter().map(|e| e.get_type(schema).ok()).collect();
-    let any = |test: fn(&DataType) -> bool| types.iter().flatten().any(test);
-    if !any(DataType::is_floating) || !any(DataType::is_decimal) {
-        return false;
-    }
-    for (expr, data_type) in all.iter_mut().zip(&types) {
-        if data_type.as_ref().is_some_and(DataType::is_decimal) {
-            **expr = cast(std::mem::take(*expr), DataType::Float64);
+/// Whether a value of a type becomes a DOUBLE beside one of another type: a REAL has not the digits of an integer.
+fn becomes_double(data_type: &DataType, other: &DataType) -> bool {
+    (data_type.is_decimal() && other.is_floating()) || (data_type.is_integer() && *other == DataType::Float32)
+}
+
+/// What an operator takes: where a float meets a decimal, or a REAL an integer, all are DOUBLE. True when one was
+/// cast.
+fn meet_as_operands(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = types_of(all, schema);
+    let meets = |data_type: &DataType| types.iter().flatten().any(|other| becomes_double(data_type, other));
+    cast_all(all, &types, &DataType::Float64, &meets)
+}
+
+/// What one of is given: decimals beside floats are DOUBLE, and REAL where all floats are. True when one was cast.
+fn meet_as_choices(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = types_of(all, schema);
+    let to = common_float(types.iter().flatten());
+    let Some(to) = to else { return false };
+    cast_all(all, &types, &to, &DataType::is_decimal)
+}
+
+/// The type of floats among types; `None` where there is none.
+pub(super) fn common_float<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
+    let floats = types.filter(|data_type| data_type.is_floating());
+    floats.map(|data_type| if *data_type == DataType::Float64 { 64 } else { 32 }).max().map(|bits| match bits {
+        64 => DataType::Float64,
+        _ => DataType::Float32,
+    })
+}
+
+/// The types of expressions. What has no type yet is left to DataFusion, which says why.
+fn types_of(all: &[&mut Expr], schema: &DFSchema) -> Vec<Option<DataType>> {
+    all.iter().map(|e| e.get_type(schema).ok()).collect()
+}
+
+fn cast_all(
+    all: &mut [&mut Expr],
+    types: &[Option<DataType>],
+    to: &DataType,
+    concerned: &dyn Fn(&DataType) -> bool,
+) -> bool {
+    let mut changed = false;
+    for (expr, data_type) in all.iter_mut().zip(types) {
+        if data_type.as_ref().is_some_and(concerned) {
+            **expr = cast(std::mem::take(*expr), to.clone());
+            changed = true;
         }
     }
-    true
+    changed
 }

@@ -1,6 +1,6 @@
 //! Days beside times: a DATE and an interval make a TIMESTAMP, as in PostgreSQL, since an interval may end within a
 //! day; and a DATE that is compared with a constant TIMESTAMP is compared with a day, which is what tables keep and
-//! indexes know.
+//! indexes know. The same holds of times of coarser units ([`moments`](super::moments)).
 //!
 //! # Limits
 //! In lists of times (`d IN (..)`) each day is made a time.
@@ -15,6 +15,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ca
 use datafusion_optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 use super::kinds::is_comparison;
+use super::moments::of_moments;
 
 /// What a day and an interval make; every DATE is one of these.
 const TIMES: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -54,11 +55,12 @@ impl OptimizerRule for ComparedDays {
         }
         let names = NamePreserver::new(&plan);
         plan.map_expressions(|expr| {
-            if !expr.exists(|part| Ok(of_days(part, &schema).is_some()))? {
+            let of = |part: &Expr| of_days(part, &schema).or_else(|| of_moments(part, &schema));
+            if !expr.exists(|part| Ok(of(part).is_some()))? {
                 return Ok(Transformed::no(expr));
             }
             let name = names.save(&expr);
-            let compared = expr.transform_up(|part| match of_days(&part, &schema) {
+            let compared = expr.transform_up(|part| match of(&part) {
                 Some(compared) => Ok(Transformed::yes(compared)),
                 None => Ok(Transformed::no(part)),
             })?;

@@ -7,7 +7,7 @@
 //! Rows within columns (structs) are equal or not; what orders them by their fields with NULL where SQL does not is
 //! refused, and `IS NULL` asks their fields.
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, WindowFunctionDefinition};
 use datafusion_expr::type_coercion::binary::type_union_coercion;
@@ -214,14 +214,29 @@ pub(super) fn written(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// A decimal as exact as it is written: `d = '1.555'` is no question about 1.56.
+/// A decimal, or a time, as exact as it is written: `d = '1.555'` is no question about 1.56.
 fn exactly(to: &DataType, text: &str) -> DataType {
     const DIGITS_MAX: u8 = 38;
-    let DataType::Decimal128(precision, scale) = to else { return to.clone() };
-    let digits = text.trim().split_once('.').map_or(0, |(_, digits)| digits.len());
-    let further = i8::try_from(digits).unwrap_or(i8::MAX).saturating_sub(*scale).max(0);
-    let precision = precision.saturating_add(further.unsigned_abs());
-    if precision > DIGITS_MAX { to.clone() } else { DataType::Decimal128(precision, scale + further) }
+    let behind = text.trim().split_once('.').map_or("", |(_, behind)| behind);
+    match to {
+        DataType::Decimal128(precision, scale) => {
+            let further = i8::try_from(behind.len()).unwrap_or(i8::MAX).saturating_sub(*scale).max(0);
+            let precision = precision.saturating_add(further.unsigned_abs());
+            if precision > DIGITS_MAX { to.clone() } else { DataType::Decimal128(precision, scale + further) }
+        }
+        DataType::Timestamp(unit, zone) => {
+            // An offset may stand behind the digits.
+            let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+            let written = match digits {
+                0 => TimeUnit::Second,
+                1..=3 => TimeUnit::Millisecond,
+                4..=6 => TimeUnit::Microsecond,
+                _ => TimeUnit::Nanosecond,
+            };
+            DataType::Timestamp((*unit).max(written), zone.clone())
+        }
+        other => other.clone(),
+    }
 }
 
 fn must_be_condition(when: &Expr, schema: &DFSchema) -> Result<()> {

@@ -15,6 +15,8 @@ use datafusion_expr::{
 use datafusion_functions::core::coalesce::CoalesceFunc;
 use sqlparser::ast::BinaryOperator;
 
+use crate::functions::spans;
+
 use super::days;
 use super::kinds::{take_type, written};
 use super::set_types::same_kind;
@@ -38,6 +40,9 @@ impl ExprPlanner for LiteralTypes {
                 take_type(&mut [&mut expr.left, &mut expr.right], schema)?;
             }
         }
+        if let Some(scaled) = scaled(&expr, schema) {
+            return Ok(PlannerResult::Planned(scaled));
+        }
         if let Some(op) = match expr.op {
             B::Plus => Some(Operator::Plus),
             B::Minus => Some(Operator::Minus),
@@ -51,6 +56,23 @@ impl ExprPlanner for LiteralTypes {
     fn plan_array_literal(&self, mut exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
         take_type(&mut exprs.iter_mut().collect::<Vec<_>>(), schema)?;
         Ok(PlannerResult::Original(exprs))
+    }
+}
+
+/// An interval times a number, or over one.
+fn scaled(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_span = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)));
+    let is_number = |e: &Expr| e.get_type(schema).is_ok_and(|data_type| data_type.is_numeric());
+    let (left, right) = (&expr.left, &expr.right);
+    match expr.op {
+        BinaryOperator::Multiply if is_span(left) && is_number(right) => {
+            Some(spans::times(left.clone(), right.clone()))
+        }
+        BinaryOperator::Multiply if is_number(left) && is_span(right) => {
+            Some(spans::times(right.clone(), left.clone()))
+        }
+        BinaryOperator::Divide if is_span(left) && is_number(right) => Some(spans::over(left.clone(), right.clone())),
+        _ => None,
     }
 }
 

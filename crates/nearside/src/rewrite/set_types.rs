@@ -2,7 +2,7 @@
 //! they are written take the type of the other side.
 //!
 //! DataFusion makes a text of a number where it meets one. So columns of different kinds are refused here, before it
-//! looks, and literals are cast; where a float meets a decimal both are DOUBLE. In recursive queries the step has to
+//! looks, and literals are cast; where a float meets a decimal both are floats. In recursive queries the step has to
 //! have the types of the first part: what a cast could change is refused.
 //!
 //! # Limits
@@ -23,6 +23,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
 use crate::rewrite::casts::without_calls;
+use crate::rewrite::coerce::common_float;
 use crate::sql::STEP;
 
 /// The analyzer rule.
@@ -123,11 +124,11 @@ fn matched(operation: &str, inputs: Vec<LogicalPlan>) -> Result<Option<Vec<Logic
             return Err(Error::plan(message).into_datafusion());
         }
         let plain = || types.iter().zip(&literals).filter(|(_, literal)| !**literal).map(|(t, _)| *t);
-        let mixed = plain().any(DataType::is_floating) && plain().any(DataType::is_decimal);
+        let float = common_float(plain());
         for (casts, (data_type, literal)) in casts.iter_mut().zip(types.iter().zip(&literals)) {
-            let target = match (literal, mixed) {
+            let target = match (literal, &float) {
                 (true, _) if !same_kind(data_type, first) => Some((*first).clone()),
-                (false, true) if data_type.is_decimal() => Some(DataType::Float64),
+                (false, Some(float)) if data_type.is_decimal() => Some(float.clone()),
                 _ => None,
             };
             any |= target.is_some();

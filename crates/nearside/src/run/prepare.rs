@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::Schema;
-use datafusion_common::tree_node::TreeNode;
+use arrow::datatypes::{DataType, Schema};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
-use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, cast};
 use datafusion_optimizer::OptimizerRule;
 use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
@@ -18,7 +19,7 @@ use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::functions::checked;
-use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
+use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, parameter_id, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::rewrite::days::ComparedDays;
@@ -64,7 +65,10 @@ impl PlannedQuery {
         match &self.kind {
             PlanKind::Lowered(lowered) => self.start_lowered(lowered, values, running),
             PlanKind::Optimised(plan, names) => start_with_values(plan, names, values, running),
-            PlanKind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
+            PlanKind::Unoptimised(plan) => {
+                let plan = with_texts(plan.clone(), values)?.with_param_values(params(values))?;
+                query::run(plan, running, false)
+            }
         }
     }
 
@@ -126,6 +130,29 @@ impl BoundPlan {
         let version = Arc::downgrade(&entry.whole()?);
         Ok(Some(BoundPlan { table, version, plan, schema: Arc::clone(&lowered.schema) }))
     }
+}
+
+/// Parameters that are texts stay texts whatever they meet, as a column would; a text as it is written would take the
+/// type of that.
+fn with_texts(plan: LogicalPlan, values: &[ScalarValue]) -> Result<LogicalPlan> {
+    let is_text = |part: &Expr| {
+        let Expr::Placeholder(parameter) = part else { return false };
+        let is_declared = parameter.field.as_ref().is_some_and(|field| field.data_type().is_string());
+        let value = parameter_id(parameter).and_then(|id| values.get(id.0));
+        is_declared && value.is_some_and(|value| value.data_type().is_string())
+    };
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let cast = expr.transform_up(|part| match is_text(&part) {
+                true => Ok(Transformed::yes(cast(part, DataType::Utf8View))),
+                false => Ok(Transformed::no(part)),
+            })?;
+            Ok(cast.update_data(|expr| name.restore(expr)))
+        })
+    });
+    Ok(plan?.data)
 }
 
 /// Nothing instead of an error, but for those that are not the query's.

@@ -15,6 +15,7 @@ use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, Visito
 
 use super::calls::call;
 use super::casts::{CAST, apart_from_its_column, name_outputs};
+use super::intervals::spell_out;
 use super::normalised;
 use super::values::{of_one_type, values_of_floats};
 use super::walk::rewrite;
@@ -79,6 +80,7 @@ impl VisitorMut for Mend {
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
         call_substr(expr);
+        spell_out(expr);
         ControlFlow::Continue(())
     }
 }

@@ -25,6 +25,7 @@ mod complete;
 mod conflict;
 mod distinct;
 mod exclude;
+mod intervals;
 mod materialized;
 mod mend;
 mod names;

@@ -1,7 +1,6 @@
 //! Ordinary SQL that the planner does not read, written in other words of SQL before anybody looks at it.
 //!
 //! ```text
-//! every(x)                          bool_and(x)
 //! x LIKE ANY (ARRAY[a, b])          x LIKE a OR x LIKE b
 //! ARRAY(SELECT c FROM ..)           coalesce((SELECT array_agg(c) FROM ..), [])
 //! (a, b) IN (SELECT c, d ..)        EXISTS (SELECT .. WHERE a = c AND b = d), and NULL where that is not known
@@ -81,9 +80,6 @@ impl VisitorMut for Ordinary {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         match expr {
-            Expr::Function(Function { name, .. }) if is_called(name, "every") => {
-                *name = ObjectName::from(vec![Ident::new("bool_and")]);
-            }
             Expr::Function(_) => {
                 if let Some(query) = array_query(expr) {
                     let listed = listed(query);

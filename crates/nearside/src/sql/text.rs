@@ -12,6 +12,7 @@ const OPERATORS_MAX: usize = 2000;
 
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
+    check_neighbours(tokens)?;
     let mut levels = vec![Level::default()];
     let mut before = None;
     for token in tokens {
@@ -64,6 +65,78 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses what the parser reads otherwise than SQL has it, by what stands behind what.
+fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
+    // Settings have sizes and times (`64MB`), and their own words for what they are not.
+    let is_setting = matches!(
+        tokens.first().map(|first| &first.token),
+        Some(Token::Word(w)) if matches!(w.keyword, Keyword::SET | Keyword::ALTER | Keyword::RESET)
+    );
+    let mut before: Option<&TokenWithSpan> = None;
+    for token in tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))) {
+        let refused = |message: String| {
+            let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
+            Err(Error::Syntax { message, position })
+        };
+        match (before.map(|before| &before.token), &token.token) {
+            (Some(Token::Comma), found) if ends_list(found) => {
+                return refused(format!("a value or a name is expected after the comma, found {found}"));
+            }
+            (Some(Token::SingleQuotedString(_)), Token::SingleQuotedString(_)) if !is_setting => {
+                return refused("two texts stand one after the other; put || or a comma between them".into());
+            }
+            (Some(Token::Number(number, false)), Token::Word(word))
+                if before.is_some_and(|before| before.span.end == token.span.start) && !is_setting =>
+            {
+                return refused(format!("{number}{word} is no number; put a blank or AS between the two"));
+            }
+            (_, Token::Number(number, true)) if !is_setting => {
+                return refused(format!("{number}L is no number; take the L away"));
+            }
+            // X'1F' has two quotes more.
+            (_, Token::HexStringLiteral(digits))
+                if token.span.end.column - token.span.start.column == digits.len() as u64 + 2 =>
+            {
+                return refused(format!("0x{digits} is not supported; write the number in decimal, or bytes as X'00'"));
+            }
+            _ => {}
+        }
+        before = Some(token);
+    }
+    match before {
+        Some(TokenWithSpan { token: Token::Comma, span }) => {
+            let position = Some(Position { line: span.end.line, column: span.end.column });
+            Err(Error::Syntax { message: "a value or a name is expected after the comma".into(), position })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What ends a list, so that no comma stands before it.
+fn ends_list(token: &Token) -> bool {
+    use Keyword as K;
+    match token {
+        Token::RParen | Token::RBracket | Token::EOF => true,
+        Token::Word(w) if w.quote_style.is_none() => matches!(
+            w.keyword,
+            K::FROM
+                | K::WHERE
+                | K::GROUP
+                | K::HAVING
+                | K::ORDER
+                | K::LIMIT
+                | K::OFFSET
+                | K::FETCH
+                | K::UNION
+                | K::EXCEPT
+                | K::INTERSECT
+                | K::INTO
+                | K::RETURNING
+        ),
+        _ => false,
+    }
 }
 
 /// What stands between two brackets, for how deep its expressions are.

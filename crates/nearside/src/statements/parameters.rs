@@ -57,7 +57,9 @@ pub(crate) fn fitting(
     is_declared: bool,
     running: &RunningStatement,
 ) -> Result<Option<ScalarValue>> {
-    if is_declared {
+    // A time of a zone is read from a text by the session's settings.
+    let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_))) && value.data_type().is_string();
+    if is_declared || is_zoned {
         let cast = Expr::Literal(value.clone(), None).cast_to(data_type, &DFSchema::empty())?;
         return Ok(constants(vec![cast], running)?.pop());
     }

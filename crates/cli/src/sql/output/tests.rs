@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, Int64Array, StringViewArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, Decimal128Array, Int64Array, NullArray, StringArray, StringViewArray, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{Field, TimeUnit};
 use arrow::error::ArrowError;
 
@@ -35,6 +37,15 @@ fn csv_tells_null_from_empty_and_quotes_what_needs_it() {
     assert_eq!(lines[1], "1,\"a,\"\"b\"\"\",1.50,1970-01-01 00:00:00");
     assert_eq!(lines[2], ",\"\",-0.05,1970-01-01 00:00:01.500");
     assert_eq!(lines[3], "-300,,,");
+}
+
+#[test]
+fn csv_of_nothing_but_null_is_empty() {
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Null, true), Field::new("s", DataType::Utf8, true)]));
+    let columns: Vec<ArrayRef> = vec![Arc::new(NullArray::new(2)), Arc::new(StringArray::from(vec![Some(""), None]))];
+    let batch = RecordBatch::try_new(schema, columns).unwrap();
+    assert_eq!(write(Format::Csv, None, &[batch]).1, "a,s\n,\"\"\n,\n");
 }
 
 #[test]

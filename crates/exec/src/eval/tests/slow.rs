@@ -177,6 +177,11 @@ fn arithmetic(op: ArithmeticOp, (a, at): (i128, &DataType), (b, bt): (i128, &Dat
         ArithmeticOp::Add => a.checked_add(b),
         ArithmeticOp::Subtract => a.checked_sub(b),
         ArithmeticOp::Multiply => a.checked_mul(b),
+        // Half of the divisor more, without signs, and cut off.
+        ArithmeticOp::Divide if matches!(t, DataType::Decimal128(..)) && b != 0 => {
+            let quotient = a.abs().checked_mul(2)?.checked_add(b.abs())? / (2 * b.abs());
+            Some(if (a < 0) == (b < 0) { quotient } else { -quotient })
+        }
         ArithmeticOp::Divide => a.checked_div(b),
         ArithmeticOp::Remainder => a.checked_rem(b),
     }

@@ -64,6 +64,7 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{AggregateUDF, Expr};
 use datafusion_physical_expr::PhysicalExpr;
 
+use crate::functions::{named_aggregates, ordered_sets};
 use aggregates::aggregate_functions;
 pub(crate) use aggregates::{CheckedAvg, CheckedSum};
 pub(crate) use operators::{as_operator, result_type};
@@ -71,8 +72,14 @@ pub(crate) use rewrite::{CheckedArithmetic, checked, plain};
 
 /// The aggregates that stand in the place of DataFusion's of the same name.
 pub(crate) fn own_aggregates() -> Vec<Arc<AggregateUDF>> {
-    let ordered = crate::functions::ordered_sets::aggregate_functions().into_iter().map(Arc::new);
-    aggregate_functions().into_iter().chain(ordered).collect()
+    let ordered = ordered_sets::aggregate_functions();
+    let named = named_aggregates::aggregate_functions();
+    aggregate_functions().into_iter().chain(ordered.into_iter().chain(named).map(Arc::new)).collect()
+}
+
+/// What a statement fails with where it divides by zero.
+pub(crate) fn division_by_zero() -> datafusion_common::DataFusionError {
+    error::ArithmeticError::DivisionByZero.into()
 }
 
 /// DataFusion's `create_physical_expr` with checked operators: for an expression that was not part of an analysed

@@ -14,10 +14,10 @@ use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::{InList, ScalarFunction};
 use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
-use datafusion_functions::datetime::date_part::DatePartFunc;
 use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 
 use crate::functions::checked;
+use crate::functions::parts::Parts;
 use crate::functions::spelled;
 use crate::lower::PhysicalExpression;
 
@@ -221,7 +221,7 @@ impl Mapping<'_> {
     }
 
     fn date_part(&self, call: &ScalarFunction) -> Option<TypedScalar> {
-        if !spelled::plain(&call.func).inner().is::<DatePartFunc>() {
+        if !spelled::plain(&call.func).inner().is::<Parts>() {
             return None;
         }
         let [Expr::Literal(part, _), input] = call.args.as_slice() else { return None };

@@ -206,10 +206,7 @@ fn durations_and_intervals() {
         "select sum(i) from (values (interval '178956970 years'), (interval '3 years')) v(i)",
         "interval overflow in sum(v.i): the total does not fit INTERVAL; total fewer rows at a time",
     );
-    sql.gives(
-        "select sum(distinct i), sum(i) from (values (interval '1 day'), (interval '1 day')) v(i)",
-        &["1 days|2 days"],
-    );
+    sql.gives("select sum(i) from (values (interval '1 day'), (interval '1 day')) v(i)", &["2 days"]);
 }
 
 #[test]

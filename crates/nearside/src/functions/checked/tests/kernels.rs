@@ -108,7 +108,12 @@ fn exact_decimal(op: Operator, a: i128, s1: i8, b: i128, s2: i8, scale: i8) -> O
         Operator::Minus => wide_a * ten(common - s1) - wide_b * ten(common - s2),
         Operator::Multiply => wide_a * wide_b,
         _ if b == 0 => return None,
-        Operator::Divide => (wide_a * ten(scale - s1 + s2)) / wide_b,
+        Operator::Divide => {
+            // Half of the divisor more, without signs, and cut off.
+            let (dividend, divisor) = ((wide_a * ten(scale - s1 + s2)).wrapping_abs(), wide_b.wrapping_abs());
+            let quotient = (dividend + dividend + divisor) / (divisor + divisor);
+            if (a < 0) == (b < 0) { quotient } else { -quotient }
+        }
         _ => (wide_a * ten(common - s1)) % (wide_b * ten(common - s2)),
     })
 }
