@@ -127,7 +127,7 @@ impl Mask {
         let start = first * WORD + words[first].trailing_zeros() as usize;
         let end = start + count;
         let within = words.get(first..=(end - 1) / WORD)?;
-        let behind = if end % WORD == 0 { 0 } else { within[within.len() - 1] >> (end % WORD) };
+        let behind = if end.is_multiple_of(WORD) { 0 } else { within[within.len() - 1] >> (end % WORD) };
         (behind == 0 && mask_count(within) == count).then(|| window.start + start..window.start + end)
     }
 

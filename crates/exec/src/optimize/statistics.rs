@@ -232,8 +232,8 @@ pub(super) fn facts(snapshot: &TableVersion, column: usize) -> ColumnFacts {
     if unbounded {
         known.bounds = None;
     }
-    // Values that do not pay as codes are nearly unique. Few rows beside codes are those of small writes, which are kept
-    // as they are whatever they hold.
+    // Values that do not pay as codes are nearly unique. Few rows beside codes are those of small writes, which are
+    // kept as they are whatever they hold.
     if last.is_none() || plain.0 * PLAIN_SHARE > rows {
         (sum, most) = (sum + plain.0, most.max(plain.1));
     }
