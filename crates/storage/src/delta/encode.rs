@@ -1,11 +1,11 @@
 //! Few rows as a segment, in little time: what each scan beside writes does with the last rows of a delta.
 //!
-//! Integers become distances from the smallest, floats and strings stay as they are. No value is looked for among
+//! Integers become distances from the smallest, strings stay as they are, floats where the table has them so. No value is looked for among
 //! others, as whoever makes a large segment does for a dictionary: a segment of the delta lives until it is merged.
 //!
 //! # Limits
-//! Integers that are farther apart than codes count, of a column that the table has in codes, and rows of more than a
-//! granule take the way of all rows ([`built`]): operators want to know their bounds.
+//! Floats, and integers that are farther apart than codes count, of a column that the table has in codes, and rows of
+//! more than a granule take the way of all rows ([`built`]): operators want to know their bounds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -99,7 +99,11 @@ fn quick(array: &ArrayRef, like: Option<&Column>, of: &ColumnAllocator) -> Resul
     let data = match physical {
         Physical::Opaque => Some(PlainData::Array(Arc::clone(array))),
         Physical::Bytes => return strings(array, of),
-        _ if physical.is_float() => Some(fixed(array, physical, of)?),
+        // Where the table has none of them as they are, they are codes here as well.
+        _ if physical.is_float() => match like.is_some_and(|like| like.as_plain().is_some()) {
+            true => Some(fixed(array, physical, of)?),
+            false => None,
+        },
         _ => {
             let Some(keys) = keys(array, physical) else { return Ok(None) };
             let valid = |row: usize| array.is_valid(row);
