@@ -2,8 +2,8 @@
 //!
 //! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables);
 //! readers never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic:
-//! either all its tables, versions and names are there, or none. A statement that writes a table holds the table's
-//! writer lock from before it takes its state until it has committed, so that no write is lost.
+//! either all its tables, versions and names are there, or none. A statement that writes a table has the table's
+//! write turn from before it takes its state until it has committed, so that no write is lost.
 //!
 //! Tables come in as [`IndexedTable`] only, so none is ever without its indexes. Names of indexes are unique within a
 //! schema; those that nobody chose are chosen here, when the table is put in.
@@ -19,9 +19,9 @@ pub(crate) mod index;
 pub(crate) mod lengths;
 pub(crate) mod placement;
 pub(crate) mod report;
-pub(crate) mod turns;
 pub(crate) mod units;
 mod workers;
+pub(crate) mod write_turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -42,8 +42,8 @@ use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
-use crate::catalog::turns::Turns;
 use crate::catalog::units::Units;
+use crate::catalog::write_turns::WriteTurns;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
@@ -88,7 +88,7 @@ impl Name {
 #[derive(Debug)]
 pub(crate) struct TableMeta {
     /// Of the statements that write the table.
-    pub turns: Turns,
+    pub write_turns: WriteTurns,
     budget: Arc<Budget>,
 }
 
@@ -537,7 +537,7 @@ impl Catalog {
             table: self.next_table.fetch_add(1, Ordering::Relaxed),
         };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
-        let meta = TableMeta { turns: Turns::default(), budget: Arc::clone(&self.budget) };
+        let meta = TableMeta { write_turns: WriteTurns::default(), budget: Arc::clone(&self.budget) };
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),

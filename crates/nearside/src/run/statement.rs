@@ -31,7 +31,7 @@ pub(crate) struct RunningStatement {
     pub inner: Arc<Inner>,
     /// Functions and settings.
     pub planner: Arc<Planner>,
-    /// What exists; replaced once by a writing statement when it has its table's writer lock.
+    /// What exists; replaced once by a writing statement when it is its turn to write its table.
     pub catalog: Arc<CatalogState>,
     /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
     pub home: Arc<Catalog>,

@@ -37,7 +37,7 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
-use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::small::write_small;
 use crate::statements::stage::{PartStager, as_kept, build};
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable, nullable_values};
 use crate::statements::writer::merged;
@@ -465,7 +465,7 @@ impl Changes {
             Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
             Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
         };
-        if write_small(table, &added, &self.gone, running)? == SmallWrite::Done {
+        if write_small(table, &added, &self.gone, running)? {
             return Ok(Some(count));
         }
         if table.delta.is_some() {

@@ -26,6 +26,8 @@ use crate::statements::stage::{as_kept, compacted};
 pub(crate) enum SmallWrite {
     /// It is committed.
     Done,
+    /// It is committed, and made the delta so large that it should be merged.
+    Large,
     /// Nothing was done: the rows are too many, or the table has no delta. They have to become segments.
     NotSmall,
 }
@@ -37,12 +39,30 @@ struct KeyChanges {
     added: Vec<(u64, u64)>,
 }
 
+/// Whether rows of the table's columns were added and others have died, all or nothing. `table` is as of the running
+/// statement's state, and nobody else writes it; a delta that became large is merged.
+///
+/// # Errors
+/// As [`commit_small`].
+pub(crate) fn write_small(
+    table: &TableEntry,
+    rows: &RecordBatch,
+    dead: &[TableRow],
+    running: &Arc<RunningStatement>,
+) -> Result<bool> {
+    let written = commit_small(table, rows, dead, running)?;
+    if written == SmallWrite::Large {
+        merge_large(table.id, running);
+    }
+    Ok(written != SmallWrite::NotSmall)
+}
+
 /// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
 /// state, and nobody else writes it.
 ///
 /// # Errors
 /// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
-pub(crate) fn write_small(
+pub(crate) fn commit_small(
     table: &TableEntry,
     rows: &RecordBatch,
     dead: &[TableRow],
@@ -81,11 +101,15 @@ pub(crate) fn write_small(
     running.check()?;
     let delta = TableDelta::new(after, keys);
     running.home.commit_keys(statement, |state| state.set_delta(table, delta))?;
-    // What is committed stays so: where there is no memory to merge it now, the next statement tries again.
-    if is_large && let Err(error) = merge(table.id, running) {
-        tracing::debug!("the delta of table '{}' was not merged: {error}", table.name.shown());
+    Ok(if is_large { SmallWrite::Large } else { SmallWrite::Done })
+}
+
+/// Merges the delta of a table, which nobody else writes, if it is still large. What is committed stays so: where there is no memory to merge
+/// it now, the next statement tries again.
+pub(crate) fn merge_large(table: u64, running: &Arc<RunningStatement>) {
+    if let Err(error) = merge(table, running) {
+        tracing::debug!("the delta of table {table} was not merged: {error}");
     }
-    Ok(SmallWrite::Done)
 }
 
 /// Whether a delta is to be merged: reading it takes time for its rows, and memory for them once more.
@@ -174,6 +198,9 @@ fn units_error(error: WriteError) -> Error {
 fn merge(table: u64, running: &Arc<RunningStatement>) -> Result<()> {
     let state = running.home.state();
     let Some(table) = state.by_id(table) else { return Ok(()) };
+    if !table.delta.as_ref().is_some_and(|delta| is_large(&delta.rows, table)) {
+        return Ok(());
+    }
     // What is compacted gets indexes of its own.
     let merged = indexed(compacted(table.merged()?, running)?, running)?;
     running.home.commit(|state| state.set_table(merged))

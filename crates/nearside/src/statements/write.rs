@@ -1,6 +1,6 @@
 //! Statements that write rows: INSERT, DELETE, UPDATE, TRUNCATE, CREATE TABLE (AS).
 //!
-//! Each holds its table's writer lock from before it takes its snapshot until it commits. Few rows go to the table's
+//! Each has its table's write turn from before it takes its snapshot until it commits. Few rows go to the table's
 //! delta (`small.rs`); many are staged and encoded outside any lock that readers see, and one commit makes them
 //! visible. A statement that fails leaves nothing behind.
 //!
@@ -38,7 +38,7 @@ use crate::run::stream::ResultStream;
 use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
-use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
 use crate::statements::writer::merged;
 use crate::tables::stored::{ROW_ID, StoredSource};
@@ -89,7 +89,7 @@ pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     if few.take_from(&mut rows)? {
         let few = few.batch()?;
         let count = few.num_rows() as u64;
-        if count == 0 || write_small(table, &few, &[], running)? == SmallWrite::Done {
+        if count == 0 || write_small(table, &few, &[], running)? {
             return Ok(Done::rows("INSERT", count));
         }
         return insert_many(table, [Ok(few)].into_iter(), running);
@@ -311,7 +311,7 @@ impl Deletion {
                 &none
             }
         };
-        Ok(write_small(table, added, &dead, running)? == SmallWrite::Done)
+        write_small(table, added, &dead, running)
     }
 
     pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {

@@ -44,7 +44,7 @@ pub(crate) fn as_small_writer<T>(
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
     let meta = Arc::clone(&running.catalog.table(name)?.meta);
-    let _turn = meta.turns.next(|| running.check())?;
+    let _turn = meta.write_turns.next(|| running.check())?;
     as_its_writer(name, &meta, running, work)
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn by_its_writer<T: Send + 'static>(
 ) -> Result<T> {
     let meta = Arc::clone(&running.catalog.table(name)?.meta);
     let (of, name, statement) = (Arc::clone(&meta), Arc::clone(name), Arc::clone(running));
-    meta.turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?
+    meta.write_turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?
 }
 
 /// Runs `work` over what exists, on behalf of the statement whose turn it is.

@@ -157,7 +157,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let given = json!({
             "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
             "seed": plan.seed, "hot": arguments.hot, "balancer": arguments.balancer.to_string(),
-            "route": arguments.route.to_string(), "routing": arguments.routing,
+            "route": arguments.route.to_string(), "routing": arguments.routing, "transfers": arguments.transfers,
+            "shared": arguments.shared,
         });
         json.write(&report("keyed", database.topology(), threads, given, &figures))?;
         writeln!(out, "\nwritten to {}", json.path().display())?;

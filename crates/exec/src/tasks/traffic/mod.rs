@@ -35,7 +35,8 @@ pub(crate) use ledger::{
     add_line, is_untypical, note, note_kept, note_kept_read, note_values,
 };
 
-/// Tables (and earlier columns of them) that an account tells apart.
+/// Tables (and earlier columns of them) that an account tells apart, and each of its parts: which of more are told apart
+/// hangs on the threads that read them.
 const TABLES_MAX: usize = 4096;
 /// Parts of an account of all statements.
 const PARTS_MAX: usize = 64;

@@ -30,7 +30,7 @@ const OTHERS_MAX: usize = 16;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct WriteTurns {
     turn: Mutex<()>,
     left: Mutex<VecDeque<Arc<Left>>>,
 }
@@ -45,22 +45,22 @@ struct Left {
 
 /// The right to write the table.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    turns: &'a Turns,
+pub(crate) struct WriteTurn<'a> {
+    turns: &'a WriteTurns,
     held: Option<MutexGuard<'a, ()>>,
 }
 
-impl Turns {
+impl WriteTurns {
     /// Waits for the turn as long as `go_on` says so.
     ///
     /// # Errors
     /// Those of `go_on`.
-    pub(crate) fn next<E>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<Turn<'_>, E> {
+    pub(crate) fn next<E>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<WriteTurn<'_>, E> {
         let mut looks = 0;
         loop {
             let held = if looks < LOOKS { self.turn.try_lock() } else { self.turn.try_lock_for(WAIT) };
             if held.is_some() {
-                return Ok(Turn { turns: self, held });
+                return Ok(WriteTurn { turns: self, held });
             }
             match looks {
                 ..LOOKS => std::thread::yield_now(),
@@ -97,8 +97,8 @@ impl Turns {
         self.left.lock().push_back(Arc::clone(&left));
         let mut looks = 0;
         while !left.is_done.load(Ordering::Acquire) {
-            if let Some(turn) = self.try_next() {
-                turn.do_others();
+            // Giving the turn back does what was left behind.
+            if self.try_next().is_some() {
                 continue;
             }
             match looks {
@@ -107,6 +107,8 @@ impl Turns {
                     if let Err(stopped) = go_on()
                         && left.work.lock().take().is_some()
                     {
+                        // Who is behind it is to be woken in its place.
+                        self.left.lock().retain(|of| !Arc::ptr_eq(of, &left));
                         return Err(stopped);
                     }
                     std::thread::park_timeout(WAIT);
@@ -121,8 +123,8 @@ impl Turns {
         }
     }
 
-    fn try_next(&self) -> Option<Turn<'_>> {
-        self.turn.try_lock().map(|held| Turn { turns: self, held: Some(held) })
+    fn try_next(&self) -> Option<WriteTurn<'_>> {
+        self.turn.try_lock().map(|held| WriteTurn { turns: self, held: Some(held) })
     }
 
     fn first_left(&self) -> Option<Arc<Left>> {
@@ -130,7 +132,7 @@ impl Turns {
     }
 }
 
-impl Turn<'_> {
+impl WriteTurn<'_> {
     /// Does what others have left behind, in its order.
     fn do_others(&self) {
         for _ in 0..OTHERS_MAX {
@@ -146,7 +148,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.do_others();
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn work_is_done_once_and_alone_or_taken_back() {
-        let (turns, counted) = (Turns::default(), Arc::new(Counted::default()));
+        let (turns, counted) = (WriteTurns::default(), Arc::new(Counted::default()));
         let done = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..6_usize {
@@ -211,12 +213,12 @@ mod tests {
         });
         assert_eq!(counted.n.load(Relaxed), done.load(Relaxed));
         assert!(done.load(Relaxed) >= 5 * 2000);
-        assert!(turns.left.lock().iter().all(|left| left.work.lock().is_none()));
+        assert!(turns.left.lock().is_empty());
     }
 
     #[test]
     fn a_panic_reaches_who_left_the_work() {
-        let turns = Turns::default();
+        let turns = WriteTurns::default();
         let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
         let failed = std::thread::scope(|scope| {
             let waits = scope.spawn(|| turns.run(|| panic!("planted"), || Ok::<(), ()>(())));
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn who_is_stopped_while_it_waits_takes_its_work_back() {
-        let turns = Turns::default();
+        let turns = WriteTurns::default();
         let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
         let stopped = std::thread::scope(|scope| {
             let waits = scope.spawn(|| turns.run(|| unreachable!("it was taken back"), || Err::<(), _>("stopped")));
@@ -240,5 +242,31 @@ mod tests {
         });
         drop(turn);
         assert_eq!(stopped, Err("stopped"));
+    }
+
+    /// Who took its work back neither has its place kept nor its thread woken.
+    #[test]
+    fn who_waits_behind_work_that_was_taken_back_is_woken() {
+        let (turns, stops) = (WriteTurns::default(), AtomicBool::new(false));
+        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
+        std::thread::scope(|scope| {
+            let left = |n: usize| {
+                while turns.left.lock().len() != n {
+                    std::thread::yield_now();
+                }
+            };
+            let stops = &stops;
+            let until_stopped = || if stops.load(Relaxed) { Err(()) } else { Ok(()) };
+            let turns = &turns;
+            let first = scope.spawn(move || turns.run(|| unreachable!("it was taken back"), until_stopped));
+            left(1);
+            let second = scope.spawn(|| turns.run(|| 2, || Ok::<(), ()>(())));
+            left(2);
+            stops.store(true, Relaxed);
+            left(1);
+            assert_eq!(first.join().unwrap(), Err::<(), ()>(()));
+            drop(turn);
+            assert_eq!(second.join().unwrap(), Ok(2));
+        });
     }
 }
