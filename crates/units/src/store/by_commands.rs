@@ -83,9 +83,12 @@ impl Store {
     }
 }
 
+/// A part of a scan, with its pairs.
+type PartPairs = (Part, Vec<(u64, u64)>);
+
 /// Parts of a scan that came back.
 #[derive(Debug, Default)]
-struct Scanned(Mutex<Vec<(Part, Vec<(u64, u64)>)>>);
+struct Scanned(Mutex<Vec<PartPairs>>);
 
 impl Callback for Scanned {
     fn values(&self, _: u64, _: &[u64], _: &[Option<u64>]) {
@@ -99,7 +102,7 @@ impl Callback for Scanned {
 
 impl Scanned {
     /// What came back since, the last part first.
-    fn take(&self) -> Vec<(Part, Vec<(u64, u64)>)> {
+    fn take(&self) -> Vec<PartPairs> {
         let mut parts = std::mem::take(&mut *self.0.lock());
         parts.sort_unstable_by_key(|(part, _)| std::cmp::Reverse(part.first));
         parts

@@ -551,7 +551,8 @@ fn callbacks_read_directly_and_may_neither_send_nor_write() {
 fn workers_are_called_once_for_an_inbox_that_nobody_serves() {
     let store = store();
     let keyed = filled(&store, 4000);
-    let jobs: Arc<Mutex<Vec<(usize, Box<dyn FnOnce() + Send>)>>> = Arc::default();
+    type Call = (usize, Box<dyn FnOnce() + Send>);
+    let jobs: Arc<Mutex<Vec<Call>>> = Arc::default();
     let called = Arc::clone(&jobs);
     store.serve_by(Box::new(move |unit, job| called.lock().push((unit, job))));
     let pin = store.pin();
