@@ -7,8 +7,8 @@ use sched::policy::concurrency::Pieces;
 
 use super::Morsel;
 use super::seek::Access;
-use super::shared::SharedTest;
 use crate::codes::filter::Bound;
+use crate::codes::shared::ScanAttachment;
 use crate::tasks::counter::Read;
 use crate::tasks::locate::Locator;
 use crate::tasks::places::ScanOptions;
@@ -38,6 +38,19 @@ pub(super) struct PreparedSegment {
     pub(super) reads: Arc<[Read]>,
     /// What passes over its granules are shared for.
     pub(super) shared: Option<SharedTest>,
+}
+
+/// The part of a segment's filter that passes are shared for.
+pub(super) struct SharedTest {
+    pub(super) attachment: Arc<ScanAttachment>,
+    /// Its place among the parts of the filter.
+    pub(super) part: usize,
+    pub(super) column: usize,
+}
+
+/// Whether passes over some segment are shared at this moment.
+pub(super) fn is_shared(segments: &[PreparedSegment]) -> bool {
+    segments.iter().filter_map(|state| state.shared.as_ref()).any(|shared| shared.attachment.is_shared())
 }
 
 /// What says where a segment's morsels run.

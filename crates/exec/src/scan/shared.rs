@@ -7,30 +7,21 @@
 //! what filters test row by row, and what is loaded of rows that were found.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use storage::{CodedColumn, GRANULE_ROWS, SegmentVersion};
 
 use super::prepare::SetsByCoding;
-use super::prepared::PreparedSegment;
+use super::prepared::{PreparedSegment, SharedTest};
 use super::seek::Access;
 use super::{Matches, Scan, ScanPiece};
 use crate::ExecError;
 use crate::codes::filter::{Bound, CodeTest};
 use crate::codes::input::InputRows;
-use crate::codes::shared::{AttachedScans, FoundRows, GranuleRead, ScanAttachment, SharedTurn, is_found_soon};
+use crate::codes::shared::{AttachedScans, FoundRows, GranuleRead, SharedTurn, is_found_soon};
 use crate::mask::Mask;
 use crate::tasks::places::{Places, ScanOptions};
 use crate::tasks::profile::Working;
 use crate::tasks::traffic::{TouchPhase, is_untypical};
-
-/// The part of a segment's filter that passes are shared for.
-pub(super) struct SharedTest {
-    attachment: Arc<ScanAttachment>,
-    /// Its place among the parts of the filter.
-    part: usize,
-    column: usize,
-}
 
 /// Bytes of codes by column of the table, as far as somebody asked.
 struct ColumnBytes<'a> {
@@ -152,11 +143,6 @@ impl Scan {
         filter.evaluate_but(shared.part, piece, &mut mask)?;
         Ok(Matches::Mask(mask))
     }
-}
-
-/// Whether passes over some segment are shared at this moment.
-pub(super) fn is_shared(segments: &[PreparedSegment]) -> bool {
-    segments.iter().filter_map(|state| state.shared.as_ref()).any(|shared| shared.attachment.is_shared())
 }
 
 /// The test of a filter that passes are shared for.

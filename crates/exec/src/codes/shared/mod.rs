@@ -12,7 +12,7 @@
 //! - What is kept with a granule is dropped when all that it was kept for have taken it, detached or stopped; it is
 //!   bounded by a budget of its own. What finds no room is not kept, and is read again by whoever needs it.
 //! - A scan that detaches, whatever for, leaves nothing behind; a pass whose leader fails leaves its granule as it was.
-//! - Whether a granule is wanted by a scan, read by somebody or kept for somebody changes under the granule's lock only.
+//! - Whether a granule is wanted by a scan, read by somebody or kept for somebody changes under its lock only.
 //! - Only statements of one priority share: none works for a less urgent one.
 //!
 //! Locks are held for a look-up or a change, in this order: columns, the scans of a column, a granule. No pass runs

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use numa::Reservation;
 use storage::CodedColumn;
 
-use super::readers::{PassReaders, ReaderList};
+use super::readers::{PassReaders, ReaderList, ReaderRange};
 use crate::codes::input::{InputRows, MarkedInput};
 use crate::mask::Mask;
 
@@ -155,18 +155,8 @@ fn found(mask: Mask, start: usize) -> FoundRows {
     FoundRows::Rows(rows)
 }
 
-/// Codes that a reader looks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ReaderRange {
-    pub(super) first: u32,
-    /// Included.
-    pub(super) last: u32,
-    /// The reader's place.
-    pub(super) reader: u32,
-}
-
-/// The rows of each reader, as [`SharedPass`] keeps them: `codes` have a code above a place, ascending; ranges ascend by
-/// their first code.
+/// The rows of each reader, as [`SharedPass`] keeps them: `codes` have a code above a place, ascending; ranges ascend
+/// by their first code.
 fn dealt_out(codes: &[u64], ranges: &[ReaderRange]) -> Vec<u32> {
     let mut hits = Vec::with_capacity(codes.len());
     let mut from = 0;

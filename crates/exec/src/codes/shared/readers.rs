@@ -6,7 +6,6 @@ use std::sync::Arc;
 use storage::{CodePredicate, GRANULE_ROWS};
 
 use super::WaitingScan;
-use super::pass::ReaderRange;
 use super::rule::{Candidate, FEW_ROWS, Way, ways};
 use crate::codes::filter::kernel_tests;
 use crate::codes::ranges::CodeRanges;
@@ -20,6 +19,16 @@ pub(super) struct PassReaders {
     ranges: Vec<ReaderRange>,
     /// Tests that let through what any of those looks for; none where there is no such scan.
     union: Vec<CodePredicate>,
+}
+
+/// Codes that a reader looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReaderRange {
+    pub(super) first: u32,
+    /// Included.
+    pub(super) last: u32,
+    /// The reader's place.
+    pub(super) reader: u32,
 }
 
 /// Who they are: what has to stay as long as something that was found for them.

@@ -21,22 +21,22 @@ pub enum ScanSharing {
 }
 
 /// From how many scans of a column on `auto` shares.
-pub(super) const AUTO_SCANS: usize = 4;
+const AUTO_SCANS: usize = 4;
 /// From how many bytes of codes on `auto` shares: below, the second scan finds the column in the caches.
-pub(super) const AUTO_BYTES: u64 = 4 << 20;
+const AUTO_BYTES: u64 = 4 << 20;
 /// From how many scans that each find few rows on these are found together, by the set of all their codes: that test
 /// looks into a bitmap and costs as much as about so many tests of ranges.
-pub(super) const TOGETHER_MIN: usize = 6;
+const TOGETHER_MIN: usize = 6;
 /// A scan that finds more than one row in `n` is tested on its own: its rows would be sorted one by one.
 pub(super) const FEW_ROWS: f64 = 1.0 / 256.0;
 /// A scan of more ranges is tested on its own.
-pub(super) const FEW_RANGES: usize = 16;
+const FEW_RANGES: usize = 16;
 /// Scans that are tested on their own in a pass, at most: so much longer whoever leads it takes for the others.
-pub(super) const APART_MAX: usize = 16;
+const APART_MAX: usize = 16;
 /// Scans of a pass, at most.
-pub(super) const TOGETHER_MAX: usize = 4096;
+const TOGETHER_MAX: usize = 4096;
 /// Codes of a column of which sets are kept as bitmaps.
-pub(super) const BITMAP_CODES_MAX: u32 = 1 << 26;
+const BITMAP_CODES_MAX: u32 = 1 << 26;
 
 impl ScanSharing {
     /// In lower case, as settings have it.
