@@ -1,8 +1,8 @@
 //! Whose turn it is to write a table: one statement at a time.
 //!
 //! A session that finds the turn taken leaves what it has to do behind, and whoever has the turn does it before giving
-//! the turn back (flat combining: Hendler et al., SPAA 2010). So the table's lock and the newest lines of its delta stay
-//! in the caches of one cpu, where handing them from cpu to cpu costs about as much as a small write.
+//! the turn back (flat combining: Hendler et al., SPAA 2010). So the table's lock and the newest lines of its delta
+//! stay in the caches of one cpu, where handing them from cpu to cpu costs about as much as a small write.
 //!
 //! Invariants: work is done once, or taken back by who left it and never done; work that is left behind is done by
 //! somebody although everybody sleeps: who gives the turn back wakes the first that waits, and who has left work behind
@@ -20,8 +20,8 @@ use parking_lot::{Mutex, MutexGuard};
 /// How long a statement sleeps at most before it looks whether it was cancelled.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// How often a statement looks whether it is its turn before it falls asleep: a small write takes less time than falling
-/// asleep and being woken.
+/// How often a statement looks whether it is its turn before it falls asleep: a small write takes less time than
+/// falling asleep and being woken.
 const LOOKS: usize = 50;
 
 /// How much work of others a session does before it gives the turn back: about 200 us of small writes, which it waits

@@ -104,8 +104,8 @@ pub(crate) fn commit_small(
     Ok(if is_large { SmallWrite::Large } else { SmallWrite::Done })
 }
 
-/// Merges the delta of a table, which nobody else writes, if it is still large. What is committed stays so: where there is no memory to merge
-/// it now, the next statement tries again.
+/// Merges the delta of a table, which nobody else writes, if it is still large. What is committed stays so: where there
+/// is no memory to merge it now, the next statement tries again.
 pub(crate) fn merge_large(table: u64, running: &Arc<RunningStatement>) {
     if let Err(error) = merge(table, running) {
         tracing::debug!("the delta of table {table} was not merged: {error}");

@@ -1,7 +1,8 @@
 //! Few rows as a segment, in little time: what each scan beside writes does with the last rows of a delta.
 //!
-//! Integers become distances from the smallest, strings stay as they are, floats where the table has them so. No value is looked for among
-//! others, as whoever makes a large segment does for a dictionary: a segment of the delta lives until it is merged.
+//! Integers become distances from the smallest, strings stay as they are, floats where the table has them so. No value
+//! is looked for among others, as whoever makes a large segment does for a dictionary: a segment of the delta lives
+//! until it is merged.
 //!
 //! # Limits
 //! Floats, and integers that are farther apart than codes count, of a column that the table has in codes, and rows of

@@ -6,7 +6,8 @@
 //! parts, each with a lock of its own; a thread always adds to the same one.
 //!
 //! Invariants: bytes are counted once, by the task that touches them; nothing is counted for a node that nobody knows;
-//! a task within a task of the same statement writes into the outer one's ledger; numbers of tables are those of a part.
+//! a task within a task of the same statement writes into the outer one's ledger; numbers of tables are those of a
+//! part.
 //!
 //! # Limits
 //! Bytes are those of the lines that have to come from memory if no cache holds them: a row that is looked up by its
@@ -35,8 +36,8 @@ pub(crate) use ledger::{
     add_line, is_untypical, note, note_kept, note_kept_read, note_values,
 };
 
-/// Tables (and earlier columns of them) that an account tells apart, and each of its parts: which of more are told apart
-/// hangs on the threads that read them.
+/// Tables (and earlier columns of them) that an account tells apart, and each of its parts: which of more are told
+/// apart hangs on the threads that read them.
 const TABLES_MAX: usize = 4096;
 /// Parts of an account of all statements.
 const PARTS_MAX: usize = 64;
