@@ -8,7 +8,7 @@
 //! (`routing/served.rs`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use numa::{Allocator, AtomicRegion, MemoryError, NodeId};
 
@@ -26,6 +26,13 @@ use reads::Reads;
 
 /// Words of one incoming buffer.
 pub(crate) const BUFFER_WORDS: usize = 1 << 14;
+
+/// No worker is on its way.
+const NOBODY: u8 = 0;
+/// A worker has been called that has not come yet.
+const CALLED: u8 = 1;
+/// The last call was refused or dropped.
+const LOST: u8 = 2;
 
 /// The incoming buffers of a unit, on its node.
 #[derive(Debug)]
@@ -61,8 +68,8 @@ pub(crate) struct UnitState {
 pub(crate) struct Unit {
     pub(crate) node: Option<NodeId>,
     served: Served<UnitBuffers, UnitState>,
-    /// Whether a worker has been called that has not come yet.
-    is_called: AtomicBool,
+    /// [`NOBODY`], [`CALLED`] or [`LOST`].
+    call: AtomicU8,
     pub(crate) commands: AtomicU64,
     pub(crate) keys: AtomicU64,
     /// Its number, and what its store's tests see.
@@ -104,7 +111,7 @@ impl Unit {
         Ok(Unit {
             node,
             served: Served::new(UnitBuffers([buffer()?, buffer()?]), UnitState::default()),
-            is_called: AtomicBool::new(false),
+            call: AtomicU8::new(NOBODY),
             commands: AtomicU64::new(0),
             keys: AtomicU64::new(0),
             #[cfg(test)]
@@ -163,12 +170,22 @@ impl Unit {
 
     /// Whether a worker has to be called for what was sent: one that was, and has not come, finds it.
     pub(crate) fn is_to_be_called(&self) -> bool {
-        !self.is_called.swap(true, Ordering::AcqRel)
+        self.call.swap(CALLED, Ordering::AcqRel) != CALLED
+    }
+
+    /// The worker that was called never comes; the next one is called anew.
+    pub(crate) fn lose_call(&self) {
+        self.call.swap(LOST, Ordering::AcqRel);
+    }
+
+    /// Whether nobody comes for what was sent, although a worker was called.
+    pub(crate) fn has_lost_call(&self) -> bool {
+        self.call.load(Ordering::Acquire) == LOST
     }
 
     /// The worker that was called has come.
     pub(crate) fn come(&self, requests: &dyn Requests) {
-        self.is_called.swap(false, Ordering::AcqRel);
+        self.call.swap(NOBODY, Ordering::AcqRel);
         self.run(requests);
     }
 

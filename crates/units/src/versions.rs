@@ -10,7 +10,8 @@
 //! is being taken counts as the oldest.
 //!
 //! # Limits
-//! At most 512 readers are pinned, others wait for a place. While a reader stays pinned, numbers of statements and
+//! At most 512 readers are pinned. Others wait for a place, but for who has one and wants another: senders, who are
+//! refused, for all of them could wait for each other. A thread should take no second pin while it has one. While a reader stays pinned, numbers of statements and
 //! memory that was unlinked since are not used again: both grow with what is written meanwhile.
 
 use std::collections::VecDeque;
@@ -25,7 +26,7 @@ const CHUNK_WRITES: usize = 4096;
 /// Chunks of numbers: 67 million statements that write or whose numbers rest.
 const CHUNKS_MAX: usize = 1 << 14;
 /// The most readers that are pinned at a time.
-const PINS_MAX: usize = 512;
+pub(crate) const PINS_MAX: usize = 512;
 
 /// What a mark is while its statement runs, beside the statement's number.
 const PENDING_MARK: u64 = 1 << 63;
@@ -162,7 +163,12 @@ impl Versions {
     }
 
     fn pin_for(self: &Arc<Self>, own: Option<u32>) -> Pin {
-        let place = self.take_place(None);
+        let place = loop {
+            match self.try_place(None) {
+                Some(place) => break place,
+                None => std::thread::yield_now(),
+            }
+        };
         // Either an owner that reclaims sees this place taken, or what it unlinked before is not seen from here on.
         fence(Ordering::SeqCst);
         let version = self.committed();
@@ -170,29 +176,27 @@ impl Versions {
         Pin { versions: Arc::clone(self), place, version, own }
     }
 
-    /// Takes a place, in an epoch that is pinned already or in the one that there is.
-    fn take_place(&self, pinned: Option<u64>) -> usize {
+    /// Takes a place, in an epoch that is pinned already or in the one that there is; `None` where all are taken.
+    fn try_place(&self, pinned: Option<u64>) -> Option<usize> {
         static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         thread_local!(static START: usize = THREADS.fetch_add(1, Ordering::Relaxed));
         let start = START.with(|start| *start);
-        loop {
-            for step in 0..PINS_MAX {
-                let place = (start + step) % PINS_MAX;
-                let cell = &self.pins[place].epoch;
-                if cell.load(Ordering::Relaxed) != NOBODY {
-                    continue;
-                }
-                // Who looks for readers must look as far as here.
-                if self.pins_end.load(Ordering::Relaxed) <= place as u64 {
-                    self.pins_end.fetch_max(place as u64 + 1, Ordering::SeqCst);
-                }
-                let epoch = pinned.unwrap_or_else(|| self.epoch.load(Ordering::Relaxed));
-                if cell.compare_exchange(NOBODY, epoch, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                    return place;
-                }
+        for step in 0..PINS_MAX {
+            let place = (start + step) % PINS_MAX;
+            let cell = &self.pins[place].epoch;
+            if cell.load(Ordering::Relaxed) != NOBODY {
+                continue;
             }
-            std::thread::yield_now();
+            // Who looks for readers must look as far as here.
+            if self.pins_end.load(Ordering::Relaxed) <= place as u64 {
+                self.pins_end.fetch_max(place as u64 + 1, Ordering::SeqCst);
+            }
+            let epoch = pinned.unwrap_or_else(|| self.epoch.load(Ordering::Relaxed));
+            if cell.compare_exchange(NOBODY, epoch, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                return Some(place);
+            }
         }
+        None
     }
 
     fn places(&self) -> &[PinPlace] {
@@ -312,12 +316,13 @@ impl Pin {
         self.version
     }
 
-    /// Another pin that sees the same, to be read by while this one is there.
-    pub(crate) fn again(&self) -> Pin {
+    /// Another pin that sees the same, to be read by while this one is there; `None` where all places are taken. It
+    /// does not wait: of those that would, each has a place that another waits for.
+    pub(crate) fn try_again(&self) -> Option<Pin> {
         let epoch = self.versions.pins[self.place].epoch.load(Ordering::Relaxed);
-        let place = self.versions.take_place(Some(epoch));
+        let place = self.versions.try_place(Some(epoch))?;
         self.versions.pins[place].version.store(self.version, Ordering::Release);
-        Pin { versions: Arc::clone(&self.versions), place, version: self.version, own: self.own }
+        Some(Pin { versions: Arc::clone(&self.versions), place, version: self.version, own: self.own })
     }
 
     /// Whether a change with this mark is seen.

@@ -8,7 +8,8 @@
 //! for one unit are sent in the order in which they came, but for scans, which go after its own ones.
 //!
 //! # Limits
-//! One thread at a time has it. With hundreds of units a buffer has room for some tens of keys.
+//! One thread at a time has it. With hundreds of units a buffer has room for some tens of keys; 2,730 units are the
+//! most.
 //!
 //! Source: Kissinger et al., ADMS 2014, section 3.2.
 
@@ -18,7 +19,7 @@ use super::command::{HEAD_WORDS, SCAN_WORDS};
 use super::inbox::Full;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// Words of one sender's buffers: 512 KiB.
+/// Words of one sender's buffers: 512 KiB. (Its window of values is 128 KiB more.)
 pub(crate) const SENDER_WORDS: usize = 1 << 16;
 /// Words of the buffer that all units share.
 const SHARED_WORDS: usize = SENDER_WORDS / 8;
@@ -31,6 +32,10 @@ const OWN_WORDS: usize = SENDER_WORDS - SHARED_WORDS - REFERENCES_WORDS;
 const SHARED_COMMAND_WORDS: usize = HEAD_WORDS + 1;
 /// Words of a reference: where the command is, first and last key.
 const REFERENCE_WORDS: usize = 3;
+/// The most units: each has room for a reference, and then for a command too.
+pub(crate) const UNITS_MAX: usize = REFERENCES_WORDS / REFERENCE_WORDS;
+const _: () = assert!(OWN_WORDS / UNITS_MAX > SENT_SCAN_WORDS, "a unit's buffer holds a scan, or a key");
+
 /// Words of a scan in an incoming buffer.
 const SENT_SCAN_WORDS: usize = HEAD_WORDS + SCAN_WORDS;
 
@@ -61,8 +66,9 @@ struct Lane {
 }
 
 impl Outgoing {
-    /// Empty buffers for so many units.
+    /// Empty buffers for so many units, [`UNITS_MAX`] at most.
     pub(crate) fn new(units: usize, node: Option<NodeId>, allocator: &Allocator) -> Result<Outgoing, MemoryError> {
+        assert!((1..=UNITS_MAX).contains(&units), "outgoing buffers of {units} units: 1 to {UNITS_MAX} can be had");
         Ok(Outgoing {
             node,
             memory: allocator.region(SENDER_WORDS * size_of::<u64>())?,
@@ -293,7 +299,7 @@ mod tests {
 
     #[test]
     fn buffers_have_their_bounds_whatever_the_number_of_units() {
-        for units in [1, 2, 64, 512] {
+        for units in [1, 2, 64, 512, UNITS_MAX] {
             let mut outgoing = Outgoing::new(units, None, &Allocator::unplaced()).unwrap();
             assert_eq!(outgoing.memory.len(), SENDER_WORDS * 8);
             let head = head(ReadKind::LookUp, 0).words(1);

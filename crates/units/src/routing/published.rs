@@ -19,6 +19,9 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 pub(crate) struct Published {
     /// At least one; of one node at most one.
     replicas: Box<[Replica]>,
+    /// By the number of a node, the place of the replica that its threads read; the first one's for nodes that are not
+    /// here. Empty where there is one replica.
+    nearest: Box<[usize]>,
     /// The most ranges.
     places: usize,
 }
@@ -106,7 +109,11 @@ impl Published {
     pub(crate) fn new(table: &RangeTable, places: usize, replicas: Vec<Replica>) -> Published {
         assert!(!replicas.is_empty() && table.ranges() <= places, "a table has memory and places");
         replicas.iter().for_each(|replica| replica.store(table, places));
-        Published { replicas: replicas.into(), places }
+        let nearest = match &replicas[..] {
+            [_] => Box::default(),
+            replicas => nearest_of(replicas, &numa::online_nodes(), numa::nearest_node),
+        };
+        Published { replicas: replicas.into(), nearest, places }
     }
 
     /// Its copies.
@@ -141,7 +148,10 @@ impl Published {
     fn nearest(&self) -> &Replica {
         match &self.replicas[..] {
             [replica] => replica,
-            replicas => nearest_of(replicas),
+            replicas => {
+                let here = numa::current_node().and_then(|node| self.nearest.get(node.0 as usize));
+                &replicas[here.copied().unwrap_or(0)]
+            }
         }
     }
 
@@ -174,15 +184,21 @@ impl Published {
     }
 }
 
-/// Of several.
-fn nearest_of(replicas: &[Replica]) -> &Replica {
-    let Some(here) = numa::current_node() else { return &replicas[0] };
-    let of_node = replicas.iter().find(|replica| replica.node == Some(here));
-    of_node.unwrap_or_else(|| {
-        let nodes: Vec<NodeId> = replicas.iter().filter_map(|replica| replica.node).collect();
-        let nearest = numa::nearest_node(here, &nodes).map(|place| nodes[place]);
-        replicas.iter().find(|replica| replica.node == nearest).unwrap_or(&replicas[0])
-    })
+/// The place of the replica on each of these nodes, or nearest to it, by the node's number. `nearest` finds the node
+/// among some that is nearest to one.
+fn nearest_of(
+    replicas: &[Replica],
+    online: &[NodeId],
+    nearest: impl Fn(NodeId, &[NodeId]) -> Option<usize>,
+) -> Box<[usize]> {
+    let placed: Vec<(usize, NodeId)> =
+        replicas.iter().enumerate().filter_map(|(place, replica)| Some((place, replica.node?))).collect();
+    let nodes: Vec<NodeId> = placed.iter().map(|(_, node)| *node).collect();
+    let mut places = vec![0; online.iter().map(|node| node.0 as usize + 1).max().unwrap_or(0)];
+    for node in online {
+        places[node.0 as usize] = nearest(*node, &nodes).map_or(0, |at| placed[at].0);
+    }
+    places.into()
 }
 
 impl View<'_> {
@@ -233,6 +249,7 @@ mod tests {
     fn parts_are_those_of_the_table() {
         let table = RangeTable::new(vec![0, 10, 20, 30]).unwrap().moved(12, 14, 3);
         let published = Published::new(&RangeTable::equal(1), 16, vec![Replica::on_heap(None, 16)]);
+        assert!(published.nearest.is_empty());
         assert_eq!(published.read(|view| view.owner_of(12)), (0, 0));
         assert_eq!(published.publish(&table, || ()), 1);
         let mut parts = Vec::new();
@@ -242,6 +259,22 @@ mod tests {
         assert_eq!(parts, [(13, 13, 3)]);
         published.read(|view| view.parts(40, u64::MAX, &mut parts));
         assert_eq!(parts, [(40, u64::MAX, 3)]);
+    }
+
+    #[test]
+    fn each_node_has_a_nearest_replica() {
+        let of = |nodes: &[Option<u32>], online: &[u32]| {
+            let replicas: Vec<Replica> = nodes.iter().map(|node| Replica::on_heap(node.map(NodeId), 1)).collect();
+            let online: Vec<NodeId> = online.iter().map(|node| NodeId(*node)).collect();
+            // Nodes lie on a line; of equally near ones the first.
+            let near =
+                |from: NodeId, among: &[NodeId]| (0..among.len()).min_by_key(|place| from.0.abs_diff(among[*place].0));
+            nearest_of(&replicas, &online, near).to_vec()
+        };
+        assert_eq!(of(&[Some(0), Some(1)], &[0, 1]), [0, 1]);
+        assert_eq!(of(&[None, Some(6), Some(1)], &[0, 1, 2, 4, 7]), [2, 2, 2, 0, 1, 0, 0, 1]);
+        assert_eq!(of(&[None, None], &[0, 2]), [0, 0, 0]);
+        assert_eq!(of(&[Some(3), Some(4)], &[]), [0; 0]);
     }
 
     #[test]

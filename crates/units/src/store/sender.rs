@@ -11,9 +11,13 @@
 //! Invariants: a sender waits only while it has no token; what is sent once more since its range has moved is what came
 //! back; all that was sent is answered before the buffers are lent to the next.
 //!
+//! # Limits
+//! In a store of more than 2,730 units nobody sends. A sender takes one more of the places for readers.
+//!
 //! Source: Kissinger et al., ADMS 2014, section 3.2.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use numa::{Budget, MemoryError, NodeId};
@@ -24,10 +28,10 @@ use super::window::Window;
 use super::{Keyed, Store};
 use crate::read::{Callback, ReadRequest, is_in_callback};
 use crate::routing::command::{HEAD_WORDS, Head, ReadKind, SCAN_WORDS};
-use crate::routing::outgoing::Outgoing;
+use crate::routing::outgoing::{Outgoing, UNITS_MAX};
 use crate::routing::table::Split;
 use crate::unit::Sent;
-use crate::versions::Pin;
+use crate::versions::{PINS_MAX, Pin};
 
 /// Senders at a time: this many for each unit, and some for threads beside workers.
 const SENDERS_PER_UNIT: usize = 2;
@@ -48,6 +52,15 @@ pub enum SendError {
         /// How many.
         senders: usize,
     },
+    /// A sender has a place among readers of its own.
+    #[error("all {PINS_MAX} places for readers are taken; end one, or read directly")]
+    NoPlace,
+    /// More units than outgoing buffers can be divided for.
+    #[error("outgoing buffers are for {UNITS_MAX} units at most, and this store has {units}; read directly")]
+    TooManyUnits {
+        /// How many.
+        units: usize,
+    },
     /// Its thread has a unit.
     #[error("a callback of a command cannot send commands; have its own sender send them")]
     InCallback,
@@ -61,16 +74,53 @@ pub enum ReadError {
     Panicked(String),
 }
 
-/// Has a unit, by its number, served where its worker is: runs what it is given there, and comes back before.
-pub type Serve = dyn Fn(usize, Box<dyn FnOnce() + Send>) + Send + Sync;
+/// Has a unit, by its number, served where its worker is: runs what it is given there, and comes back before. False
+/// where there are no workers any more; then it is not asked again, and senders serve all units.
+pub type Serve = dyn Fn(usize, Box<dyn FnOnce() + Send>) -> bool + Send + Sync;
 
 /// Where units are served.
 #[derive(Default)]
-pub(super) struct Server(std::sync::OnceLock<Box<Serve>>);
+pub(super) struct Server {
+    serve: OnceLock<Box<Serve>>,
+    has_gone: AtomicBool,
+}
+
+impl Server {
+    /// Who serves, as long as there is somebody.
+    fn serve(&self) -> Option<&Serve> {
+        if self.has_gone.load(Ordering::Relaxed) { None } else { self.serve.get().map(|serve| &**serve) }
+    }
+}
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.get().is_some() { "known" } else { "unknown" })
+        f.write_str(if self.serve().is_some() { "known" } else { "unknown" })
+    }
+}
+
+/// A call of a worker for a unit, which it runs or, some day, drops.
+struct Call {
+    store: Weak<Store>,
+    unit: usize,
+    has_come: bool,
+}
+
+impl Call {
+    fn run(mut self) {
+        self.has_come = true;
+        if let Some(store) = self.store.upgrade() {
+            store.units[self.unit].come(&store.requests);
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.has_come
+            && let Some(store) = self.store.upgrade()
+        {
+            store.units[self.unit].lose_call();
+        }
     }
 }
 
@@ -127,7 +177,7 @@ impl Store {
         let is_per_slot = scheduler.threads() == nodes.len();
         let scheduler = Arc::downgrade(scheduler);
         self.serve_by(Box::new(move |unit, job| {
-            let Some(scheduler) = scheduler.upgrade() else { return };
+            let Some(scheduler) = scheduler.upgrade() else { return false };
             // As urgent as the oldest statement: somebody waits for it.
             let priority = Priority { user: Priority::USER_DEFAULT, statement_time: 0 };
             let statement = Statement::with_priority(priority, Budget::unlimited());
@@ -139,13 +189,14 @@ impl Store {
                 None => Affinity::Anywhere,
             };
             scheduler.spawn(&statement, affinity, job);
+            true
         }));
     }
 
-    /// As [`serve_on`](Self::serve_on), wherever `serve` runs what it is given. What it never runs is executed by the
-    /// senders that wait.
+    /// As [`serve_on`](Self::serve_on), wherever `serve` runs what it is given. What it drops or never runs is executed
+    /// by the senders that wait.
     pub fn serve_by(&self, serve: Box<Serve>) {
-        let _ = self.server.0.set(serve);
+        let _ = self.server.serve.set(serve);
     }
 
     /// Executes what lies in a unit's inbox if nobody does so: for a thread that has nothing else to do.
@@ -155,28 +206,28 @@ impl Store {
 
     /// Whether somebody else than senders serves units.
     pub(super) fn is_served(&self) -> bool {
-        self.server.0.get().is_some()
+        self.server.serve().is_some()
     }
 
-    /// Calls a worker for what lies in a unit's inbox; whether there is one to call.
+    /// Calls a worker for what lies in a unit's inbox; whether one comes, as far as is known.
     fn call_for(self: &Arc<Self>, unit: usize) -> bool {
-        let Some(serve) = self.server.0.get() else { return false };
+        let Some(serve) = self.server.serve() else { return false };
         if self.units[unit].is_to_be_called() {
-            let store = Arc::downgrade(self);
-            serve(
-                unit,
-                Box::new(move || {
-                    if let Some(store) = store.upgrade() {
-                        store.units[unit].come(&store.requests);
-                    }
-                }),
-            );
+            let call = Call { store: Arc::downgrade(self), unit, has_come: false };
+            if !serve(unit, Box::new(move || call.run())) {
+                self.server.has_gone.store(true, Ordering::Relaxed);
+                self.units[unit].lose_call();
+            }
         }
-        true
+        !self.units[unit].has_lost_call()
     }
 
     fn lend(&self, node: Option<NodeId>) -> Result<Buffers, SendError> {
-        let most = SENDERS_PER_UNIT * self.units.len() + SENDERS_MORE;
+        let units = self.units.len();
+        if units > UNITS_MAX {
+            return Err(SendError::TooManyUnits { units });
+        }
+        let most = SENDERS_PER_UNIT * units + SENDERS_MORE;
         let mut lent = self.senders.0.lock();
         let own = lent.free.iter().position(|buffers| buffers.outgoing.node() == node);
         if let Some(place) = own {
@@ -251,8 +302,9 @@ impl Keyed {
         // Buffers are on the nodes that units are on; where those have no nodes, neither have they.
         let of_units = self.store.places.iter().map(|place| place.node);
         let node = of_units.clone().find(|node| *node == here).or_else(|| of_units.clone().next()).flatten();
+        let pin = pin.try_again().ok_or(SendError::NoPlace)?;
         let buffers = self.store.lend(node)?;
-        let request = Arc::new(ReadRequest::new(pin.again(), callback(&buffers)));
+        let request = Arc::new(ReadRequest::new(pin, callback(&buffers)));
         let number = self.store.requests.enter(Sent::Read(Arc::clone(&request)));
         Ok(Sender {
             keyed: self,
@@ -341,9 +393,9 @@ impl<'a> Sender<'a> {
     fn wait_for_sent(&mut self) {
         let (store, request, sent) = (self.keyed.store(), Arc::clone(&self.request), self.sent);
         if request.answered() < sent {
-            self.serve_sent(|sender, unit| !sender.is_called_for(unit));
+            self.serve_sent(|sender, unit| !sender.is_coming_for(unit));
         }
-        let has_called = (0..store.units.len()).any(|unit| self.is_called_for(unit));
+        let has_called = (0..store.units.len()).any(|unit| self.is_coming_for(unit));
         if request.answered() < sent && has_called && !request.wait_for(PATIENCE, sent) {
             // No worker has come: it may be waiting too.
             self.serve_sent(|_, _| true);
@@ -357,6 +409,11 @@ impl<'a> Sender<'a> {
     fn is_called_for(&self, unit: usize) -> bool {
         let store = self.keyed.store();
         store.is_served() && (self.calls_all || store.units[unit].node != self.here)
+    }
+
+    /// Whether a worker comes, as far as is known, for what was sent to a unit that others serve.
+    pub(super) fn is_coming_for(&self, unit: usize) -> bool {
+        self.is_called_for(unit) && !self.keyed.store.units[unit].has_lost_call()
     }
 
     fn serve_sent(&mut self, is_wanted: impl Fn(&Self, usize) -> bool) {
