@@ -10,9 +10,10 @@
 //! is being taken counts as the oldest.
 //!
 //! # Limits
-//! At most 512 readers are pinned. Others wait for a place, but for who has one and wants another: senders, who are
-//! refused, for all of them could wait for each other. A thread should take no second pin while it has one. While a reader stays pinned, numbers of statements and
-//! memory that was unlinked since are not used again: both grow with what is written meanwhile.
+//! At most 512 readers are pinned. Others wait for a place, but for senders, which are refused: their callers have a
+//! place each, and would wait for each other's. So a thread that has a pin takes no second one. While a reader stays
+//! pinned, numbers of statements and memory that was unlinked since are not used again: both grow with what is written
+//! meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
