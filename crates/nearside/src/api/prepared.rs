@@ -12,6 +12,7 @@ use sqlparser::ast;
 
 use crate::api::prepared_write::PreparedWrite;
 use crate::error::{Error, Result};
+use crate::functions::floats::with_one_nan;
 use crate::rewrite::chars::delivered;
 use crate::run::config;
 use crate::run::outcome::Outcome;
@@ -155,9 +156,11 @@ impl Template {
                 values.len()
             )));
         }
+        // As SQL writes it: a client's NaN may have a sign.
+        let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
         match &self.write {
-            Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
-            None => self.start_query(values, running, settings).map(Outcome::Rows),
+            Some(write) => write.run(&values, &self.parameter_types, &running, settings).map(Outcome::Done),
+            None => self.start_query(&values, running, settings).map(Outcome::Rows),
         }
     }
 

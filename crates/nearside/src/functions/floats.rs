@@ -238,6 +238,15 @@ fn canonical_value(value: ScalarValue) -> ScalarValue {
     }
 }
 
+/// A value with its NaN written in the one way that tables keep it in. Zeros keep their signs, which `1 / x` shows.
+pub(crate) fn with_one_nan(value: ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::Float64(Some(v)) if v.is_nan() => ScalarValue::Float64(Some(f64::NAN)),
+        ScalarValue::Float32(Some(v)) if v.is_nan() => ScalarValue::Float32(Some(f32::NAN)),
+        other => other,
+    }
+}
+
 fn one_zero(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&ONE_ZERO), args: vec![expr] })
 }

@@ -14,3 +14,4 @@ pub(crate) mod series;
 pub(crate) mod spans;
 pub(crate) mod spelled;
 pub(crate) mod texts;
+pub(crate) mod zones;

@@ -12,6 +12,7 @@ use exec::{CompareOp, Predicate};
 
 use super::{PhysicalExpression, Props};
 use crate::error::Result;
+use crate::functions::floats::with_one_nan;
 use crate::lower::structure::comparison;
 
 /// A filter as `exec` understands it.
@@ -141,7 +142,8 @@ fn literal_array(value: &ScalarValue) -> Option<ArrayRef> {
 /// The literal in the column's type, where that is only another way to hold the same value.
 fn same_type(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
     if value.data_type() == *data_type {
-        return Some(value.clone());
+        // Dictionaries keep one NaN, and order values by their bits: one with a sign would be below all of them.
+        return Some(with_one_nan(value.clone()));
     }
     match (value, data_type) {
         (ScalarValue::Utf8(s) | ScalarValue::LargeUtf8(s), DataType::Utf8View) => {

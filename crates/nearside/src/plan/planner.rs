@@ -28,6 +28,7 @@ use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::round;
 use crate::functions::spelled;
+use crate::functions::zones;
 use crate::rewrite::casts;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
@@ -79,6 +80,7 @@ impl Planner {
                 literals::coalesce(),
                 round::function(),
                 parts::function(),
+                zones::function(),
             ]
             .map(Arc::new),
         );

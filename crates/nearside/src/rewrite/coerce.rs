@@ -274,18 +274,9 @@ fn meet_as_operands(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
 /// What one of is given: decimals beside floats are DOUBLE, and REAL where all floats are. True when one was cast.
 fn meet_as_choices(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let types = types_of(all, schema);
-    let to = common_float(types.iter().flatten());
+    let to = kinds::common_float(types.iter().flatten());
     let Some(to) = to else { return false };
     cast_all(all, &types, &to, &DataType::is_decimal)
-}
-
-/// The type of floats among types; `None` where there is none.
-pub(super) fn common_float<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
-    let floats = types.filter(|data_type| data_type.is_floating());
-    floats.map(|data_type| if *data_type == DataType::Float64 { 64 } else { 32 }).max().map(|bits| match bits {
-        64 => DataType::Float64,
-        _ => DataType::Float32,
-    })
 }
 
 /// The types of expressions. What has no type yet is left to DataFusion, which says why.

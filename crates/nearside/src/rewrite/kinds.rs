@@ -7,16 +7,17 @@
 //! Rows within columns (structs) are equal or not; what orders them by their fields with NULL where SQL does not is
 //! refused, and `IS NULL` asks their fields.
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, WindowFunctionDefinition};
+use datafusion_expr::expr::{AggregateFunction, Case, WindowFunctionDefinition};
 use datafusion_expr::type_coercion::binary::type_union_coercion;
 use datafusion_expr::utils::{conjunction, disjunction};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_functions::core::get_field;
 
 use crate::error::Error;
-use crate::rewrite::set_types::same_kind;
 
 /// Functions that choose one of their arguments, or make a list of them.
 const CHOICES: [&str; 6] = ["coalesce", "nvl", "ifnull", "greatest", "least", "make_array"];
@@ -57,19 +58,7 @@ pub(super) fn meet(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
             }
             compared(&mut [&mut test.expr, &mut query], "IN", schema)
         }
-        Expr::Case(case) => {
-            let mut changed = false;
-            if let Some(operand) = case.expr.as_deref_mut() {
-                let mut all = vec![operand];
-                all.extend(case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
-                changed |= compared(&mut all, "CASE", schema)?;
-            } else {
-                case.when_then_expr.iter().try_for_each(|(when, _)| must_be_condition(when, schema))?;
-            }
-            let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
-            results.extend(case.else_expr.as_deref_mut());
-            Ok(changed | chosen(&mut results, "CASE", schema)?)
-        }
+        Expr::Case(case) => meet_in_case(case, schema),
         Expr::ScalarFunction(call) if call.name() == "nullif" => {
             compared(&mut call.args.iter_mut().collect::<Vec<_>>(), "NULLIF", schema)
         }
@@ -93,22 +82,41 @@ pub(super) fn meet(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
         Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
             let Ok(DataType::Struct(fields)) = inner.get_type(schema) else { return Ok(false) };
             let row = std::mem::take(inner.as_mut());
-            let field = |field: &std::sync::Arc<Field>| {
-                get_field().call(vec![row.clone(), lit(ScalarValue::Utf8(Some(field.name().clone())))])
-            };
-            let tests = fields.iter().map(field);
-            *expr = match expr {
-                Expr::IsNull(_) => {
-                    let none = conjunction(tests.map(Expr::is_null)).into_iter();
-                    disjunction(std::iter::once(row.clone().is_null()).chain(none))
-                }
-                _ => conjunction(std::iter::once(row.clone().is_not_null()).chain(tests.map(Expr::is_not_null))),
-            }
-            .unwrap_or(row.clone());
+            *expr = null_test_of_fields(row, &fields, matches!(expr, Expr::IsNull(_)));
             Ok(true)
         }
         _ => Ok(false),
     }
+}
+
+/// What is tested meets the values that it is tested for, and the results meet each other.
+fn meet_in_case(case: &mut Case, schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    if let Some(operand) = case.expr.as_deref_mut() {
+        let mut all = vec![operand];
+        all.extend(case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
+        changed |= compared(&mut all, "CASE", schema)?;
+    } else {
+        case.when_then_expr.iter().try_for_each(|(when, _)| must_be_condition(when, schema))?;
+    }
+    let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
+    results.extend(case.else_expr.as_deref_mut());
+    Ok(changed | chosen(&mut results, "CASE", schema)?)
+}
+
+/// `IS NULL`, or `IS NOT NULL`, of a row as one of its fields.
+fn null_test_of_fields(row: Expr, fields: &Fields, is_null: bool) -> Expr {
+    let field =
+        |field: &Arc<Field>| get_field().call(vec![row.clone(), lit(ScalarValue::Utf8(Some(field.name().clone())))]);
+    let tests = fields.iter().map(field);
+    let test = match is_null {
+        true => {
+            let none = conjunction(tests.map(Expr::is_null));
+            disjunction(std::iter::once(row.clone().is_null()).chain(none))
+        }
+        false => conjunction(std::iter::once(row.clone().is_not_null()).chain(tests.map(Expr::is_not_null))),
+    };
+    test.unwrap_or(row)
 }
 
 /// Refuses joins of columns of different kinds.
@@ -237,6 +245,43 @@ fn exactly(to: &DataType, text: &str) -> DataType {
         }
         other => other.clone(),
     }
+}
+
+/// Whether values of both types may stand in one column.
+pub(super) fn same_kind(a: &DataType, b: &DataType) -> bool {
+    use DataType as T;
+    let is_text = |t: &DataType| matches!(t, T::Utf8 | T::LargeUtf8 | T::Utf8View);
+    let is_binary = |t: &DataType| matches!(t, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
+    let is_moment = |t: &DataType| matches!(t, T::Date32 | T::Date64 | T::Timestamp(..));
+    let is_time = |t: &DataType| matches!(t, T::Time32(_) | T::Time64(_));
+    let is_span = |t: &DataType| matches!(t, T::Interval(_) | T::Duration(_));
+    let both = |is: &dyn Fn(&DataType) -> bool| is(a) && is(b);
+    if both(&DataType::is_numeric) || both(&is_text) || both(&is_binary) {
+        return true;
+    }
+    if both(&is_moment) || both(&is_time) || both(&is_span) {
+        return true;
+    }
+    match (a, b) {
+        (T::Null, _) | (_, T::Null) => true,
+        (T::Dictionary(_, a), b) | (b, T::Dictionary(_, a)) => same_kind(a, b),
+        (
+            T::List(a) | T::LargeList(a) | T::FixedSizeList(a, _) | T::ListView(a),
+            T::List(b) | T::LargeList(b) | T::FixedSizeList(b, _) | T::ListView(b),
+        ) => same_kind(a.data_type(), b.data_type()),
+        // Their fields are compared by DataFusion.
+        (T::Struct(_), T::Struct(_)) | (T::Map(..), T::Map(..)) => true,
+        _ => a == b,
+    }
+}
+
+/// The type of floats among types; `None` where there is none.
+pub(super) fn common_float<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
+    let floats = types.filter(|data_type| data_type.is_floating());
+    floats.map(|data_type| if *data_type == DataType::Float64 { 64 } else { 32 }).max().map(|bits| match bits {
+        64 => DataType::Float64,
+        _ => DataType::Float32,
+    })
 }
 
 fn must_be_condition(when: &Expr, schema: &DFSchema) -> Result<()> {

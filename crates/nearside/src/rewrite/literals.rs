@@ -18,8 +18,7 @@ use sqlparser::ast::BinaryOperator;
 use crate::functions::spans;
 
 use super::days;
-use super::kinds::{take_type, written};
-use super::set_types::same_kind;
+use super::kinds::{same_kind, take_type, written};
 
 /// The planner of expressions that gives literals their types.
 #[derive(Debug)]

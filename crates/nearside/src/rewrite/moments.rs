@@ -8,7 +8,7 @@
 //! A cast of a decimal to fewer digits behind the point is kept in its place likewise: 1.46 is 1.5 as a DECIMAL(10, 1).
 //!
 //! A time that is cast to a coarser unit is rounded, as in PostgreSQL, where Arrow cuts off (towards 1970). That is a
-//! function too.
+//! function too, and so are casts between times of a zone and times of none ([`between_clocks`]).
 //!
 //! # Limits
 //! In lists and choices of which not all are constants the column is cast for each row.
@@ -31,6 +31,7 @@ use datafusion_expr::{
 use datafusion_optimizer::AnalyzerRule;
 
 use super::kinds::is_comparison;
+use crate::functions::zones::between_clocks;
 
 /// The analyzer rule, behind all others that see casts.
 #[derive(Debug, Default)]
@@ -76,7 +77,10 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     node.map_expressions(|expr| {
         let name = names.save(&expr);
-        let kept = expr.transform_up(|part| keep(part, &schema).transform_data(|part| Ok(round(part, &schema))))?;
+        let kept = expr.transform_up(|part| {
+            let kept = keep(part, &schema).transform_data(|part| Ok(by_clocks(part, &schema)));
+            kept?.transform_data(|part| Ok(round(part, &schema)))
+        })?;
         Ok(kept.update_data(|expr| name.restore(expr)))
     })
 }
@@ -84,6 +88,18 @@ fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn is_concerned(expr: &Expr) -> bool {
     let (Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. })) = expr else { return false };
     matches!(field.data_type(), DataType::Timestamp(..)) || field.data_type().is_decimal()
+}
+
+/// Puts the function that knows zones in the place of a cast between times that have one and times that have none.
+fn by_clocks(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = &expr else {
+        return Transformed::no(expr);
+    };
+    let Ok(from) = inner.get_type(schema) else { return Transformed::no(expr) };
+    match between_clocks(inner, &from, field.data_type(), matches!(expr, Expr::TryCast(_))) {
+        Some(found) => Transformed::yes(found),
+        None => Transformed::no(expr),
+    }
 }
 
 /// Rounds what is cast to a coarser unit.

@@ -23,7 +23,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
 use crate::rewrite::casts::without_calls;
-use crate::rewrite::coerce::common_float;
+use crate::rewrite::kinds::{common_float, same_kind};
 use crate::sql::STEP;
 
 /// The analyzer rule.
@@ -176,34 +176,6 @@ fn is_text(expr: &Expr) -> bool {
             matches!(value, ScalarValue::Utf8(_) | ScalarValue::Utf8View(_) | ScalarValue::LargeUtf8(_))
         }
         _ => false,
-    }
-}
-
-/// Whether values of both types may stand in one column.
-pub(crate) fn same_kind(a: &DataType, b: &DataType) -> bool {
-    use DataType as T;
-    let is_text = |t: &DataType| matches!(t, T::Utf8 | T::LargeUtf8 | T::Utf8View);
-    let is_binary = |t: &DataType| matches!(t, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
-    let is_moment = |t: &DataType| matches!(t, T::Date32 | T::Date64 | T::Timestamp(..));
-    let is_time = |t: &DataType| matches!(t, T::Time32(_) | T::Time64(_));
-    let is_span = |t: &DataType| matches!(t, T::Interval(_) | T::Duration(_));
-    let both = |is: &dyn Fn(&DataType) -> bool| is(a) && is(b);
-    if both(&DataType::is_numeric) || both(&is_text) || both(&is_binary) {
-        return true;
-    }
-    if both(&is_moment) || both(&is_time) || both(&is_span) {
-        return true;
-    }
-    match (a, b) {
-        (T::Null, _) | (_, T::Null) => true,
-        (T::Dictionary(_, a), b) | (b, T::Dictionary(_, a)) => same_kind(a, b),
-        (
-            T::List(a) | T::LargeList(a) | T::FixedSizeList(a, _) | T::ListView(a),
-            T::List(b) | T::LargeList(b) | T::FixedSizeList(b, _) | T::ListView(b),
-        ) => same_kind(a.data_type(), b.data_type()),
-        // Their fields are compared by DataFusion.
-        (T::Struct(_), T::Struct(_)) | (T::Map(..), T::Map(..)) => true,
-        _ => a == b,
     }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! # Limits
 //! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
-//! them. What the planner
-//! takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column `AS a`, and casts
-//! further inside.
+//! them. What the planner takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column
+//! `AS a`, and casts further inside.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -21,6 +20,7 @@ use super::values::{of_one_type, values_of_floats};
 use super::walk::rewrite;
 use crate::error::{Error, Result};
 use crate::functions::any_of_list;
+use crate::functions::zones;
 use crate::sql::fresh_name;
 
 /// Sets a statement right.
@@ -74,6 +74,7 @@ impl VisitorMut for Mend {
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
+        call_timezone(expr);
         compare_with_lists(expr);
         compare_rows(expr);
         cut_to_length(expr);
@@ -117,6 +118,13 @@ fn call_substr(expr: &mut ast::Expr) {
         let places = substring_from.iter().chain(substring_for.iter());
         *expr =
             call("substr", std::iter::once(&*text).chain(places).map(|argument| argument.as_ref().clone()).collect());
+    }
+}
+
+/// `x AT TIME ZONE 'z'` is another type for a TIMESTAMP than for a TIMESTAMPTZ, which a cast could not tell.
+fn call_timezone(expr: &mut ast::Expr) {
+    if let ast::Expr::AtTimeZone { timestamp, time_zone } = expr {
+        *expr = call(zones::NAME, vec![time_zone.as_ref().clone(), timestamp.as_ref().clone()]);
     }
 }
 

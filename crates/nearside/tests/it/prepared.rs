@@ -190,6 +190,45 @@ fn values_in_a_prepared_query_are_values_in_its_text() {
 }
 
 #[test]
+fn a_nan_of_either_sign_is_the_one() {
+    let session = Database::new().unwrap().session();
+    let found = |text: &str| rows(session.query(text).and_then(nearside::ResultStream::collect_all)).unwrap();
+    for (float, nans) in [
+        ("DOUBLE", [f64::NAN, -f64::NAN].map(ScalarValue::from)),
+        ("REAL", [f32::NAN, -f32::NAN].map(ScalarValue::from)),
+    ] {
+        let create = format!(
+            "CREATE TABLE f (k BIGINT PRIMARY KEY, x {float});
+             INSERT INTO f VALUES (1, 1.5), (2, 'NaN'), (3, -0.0), (4, 'Infinity'), (5, NULL), (6, -('NaN'::{float}))"
+        );
+        session.execute(&create).unwrap();
+        let conditions = ["x < #", "x <= #", "x = #", "x <> #", "x > #", "x >= #", "# > x", "x IS DISTINCT FROM #"];
+        let more = ["x IN (#, 1.5)", "x NOT IN (#)", "x BETWEEN 0 AND #", "nullif(x, #) IS NULL", "x + # = x"];
+        for condition in conditions.into_iter().chain(more) {
+            let query = |value: &str| format!("SELECT k FROM f WHERE {}", condition.replace('#', value));
+            let plain = found(&query(&format!("'NaN'::{float}")));
+            for written in [format!("-('NaN'::{float})"), format!("(0e0 / 0e0)::{float}")] {
+                assert_eq!(found(&query(&written)), plain, "{condition} of {written}");
+            }
+            let prepared = session.prepare(&query("$1")).unwrap();
+            for nan in &nans {
+                let given = prepared.query(std::slice::from_ref(nan)).and_then(nearside::ResultStream::collect_all);
+                assert_eq!(rows(given).unwrap(), plain, "{condition} of {nan:?}");
+            }
+        }
+        let insert = session.prepare("INSERT INTO f VALUES ($1, $2)").unwrap();
+        let delete = session.prepare("DELETE FROM f WHERE x >= $1 AND k > 6").unwrap();
+        for nan in &nans {
+            insert.run(&[ScalarValue::from(7_i64), nan.clone()]).unwrap();
+            assert_eq!(found("SELECT k, x FROM f WHERE x = 'NaN' AND k > 6"), ["7|NaN"]);
+            delete.run(std::slice::from_ref(nan)).unwrap();
+            assert_eq!(found("SELECT count(*) FROM f"), ["6"]);
+        }
+        session.execute("DROP TABLE f").unwrap();
+    }
+}
+
+#[test]
 fn a_kept_plan_does_not_keep_rows() {
     let database = Database::new().unwrap();
     let session = database.session();
