@@ -175,6 +175,12 @@ impl Scheduler {
         concurrency::hint(&self.shared.layout, nodes, active, parallelism, pieces)
     }
 
+    /// How many statements but this one are alive and have submitted something.
+    pub fn other_statements(&self, statement: &Statement) -> usize {
+        let active = self.shared.active.load(std::sync::atomic::Ordering::Relaxed);
+        active.saturating_sub(usize::from(statement.is_active()))
+    }
+
     /// The order in which an operation over `n` pieces visits them: each operation begins one further.
     pub fn rotation(&self, pieces: usize) -> impl Iterator<Item = usize> + use<> {
         concurrency::rotated(self.shared.next_turn(), pieces)

@@ -240,6 +240,11 @@ impl Statement {
         });
     }
 
+    /// Whether it is counted among those that have submitted something.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.get().is_some()
+    }
+
     /// When the statement was issued.
     pub fn time(&self) -> u64 {
         self.priority.statement_time

@@ -166,7 +166,7 @@ pub(crate) enum Bound {
 #[derive(Debug, Clone)]
 pub(crate) struct CodeTest {
     column: usize,
-    set: CodeRanges,
+    set: Arc<CodeRanges>,
     /// A row passes when it passes all.
     tests: Vec<CodePredicate>,
 }
@@ -339,7 +339,7 @@ impl CodeTest {
     /// Of codes of a column.
     pub(crate) fn new(column: usize, set: CodeRanges) -> CodeTest {
         let tests = kernel_tests(&set);
-        CodeTest { column, set, tests }
+        CodeTest { column, set: Arc::new(set), tests }
     }
 
     /// The column.

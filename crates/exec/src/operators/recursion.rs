@@ -28,7 +28,7 @@ use crate::pipe::flow::{Flow, Outer};
 use crate::pipe::kept::rows_of;
 use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::{Plan, Recursion};
-use crate::tasks::places::current_node;
+use crate::tasks::places::{Places, current_node};
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, KeptColumn, LookUps};
@@ -132,6 +132,8 @@ impl RecursionSource {
                 (&self.recursion.step, self.place.input(1))
             }
         };
+        // A step's scans end with it: others would hardly come to read for them, and there may be many steps.
+        let run = &Run { places: Places { attached: None, ..run.places }, ..*run };
         let flow = Flow::within(*run, outer);
         let made = self.rows_of(&flow, plan, &place)?;
         let made = match self.recursion.distinct {

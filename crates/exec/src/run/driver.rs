@@ -188,10 +188,14 @@ impl Driver {
         self.wants_no_more();
     }
 
-    /// Older statements run before this one's first step: they find its rows meanwhile, if they share passes. What is
-    /// wrong with a condition is found again, and told, when it is prepared.
+    /// Older statements run before this one's first step: they find its rows meanwhile, if they share passes. Where
+    /// there is none, nothing is bound for them. What is wrong with a condition is found again, and told, when it is
+    /// prepared.
     fn attach_early(&self) {
-        if let (Some(attached), Some(source)) = (&self.attached, &self.source) {
+        let Context { scheduler, shared, statement, .. } = &self.context;
+        if let (Some(attached), Some(source)) = (&self.attached, &self.source)
+            && (scheduler.other_statements(statement) > 0 || !shared.is_idle())
+        {
             let attach = || attach_scans(source.plan(), attached, self.context.scan).is_ok();
             let _ = catch_unwind(AssertUnwindSafe(attach));
         }

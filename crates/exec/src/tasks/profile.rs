@@ -29,9 +29,9 @@ pub struct OperatorProfile {
     pub bytes_local: u64,
     /// Bytes that its tasks were to read from another node.
     pub bytes_remote: u64,
-    /// Granules of a column that its tasks read for scans of other statements too.
+    /// Granules of a column that its tasks read for other scans too.
     pub granules_shared: u64,
-    /// Granules whose rows were found by tasks of other statements.
+    /// Granules whose rows were found by tasks of other scans.
     pub granules_taken: u64,
 }
 

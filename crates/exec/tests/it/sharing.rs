@@ -175,6 +175,37 @@ fn polled(execution: &Execution) {
     assert!(matches!(first, Poll::Pending));
 }
 
+/// A statement that is alone attaches nothing before it is prepared: there is nobody who would read for it.
+#[test]
+fn who_is_alone_does_not_attach_early() {
+    let (snapshot, shared) = (numbers(false), Arc::new(SharedScans::default()));
+    let topology = Arc::new(Topology::synthetic(1, 1, 1, 1));
+    let one = Scheduler::new(topology, Config { threads: Some(1), ..Config::default() });
+    let plan = scan(&snapshot).filter(between(0, 50, 90)).unwrap();
+    let context = |time| Context { scheduler: one.clone(), ..context_of(ScanSharing::On, &shared, time) };
+    let of_first = context(1);
+    // The only worker is busy for the statement itself.
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    one.spawn(&of_first.statement, Affinity::Anywhere, move || {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    has_begun.recv().unwrap();
+    let first = run(&plan, of_first);
+    polled(&first);
+    assert_eq!(shared.attached(), 0);
+    let second = run(&plan, context(2));
+    polled(&second);
+    assert_eq!(shared.attached(), 2, "it waits for the first one");
+    drop(go);
+    let expected = drain(&run(&plan, context_of(ScanSharing::Off, &shared, 0))).unwrap();
+    assert_eq!(drain(&first).unwrap(), expected);
+    assert_eq!(drain(&second).unwrap(), expected);
+    drop((first, second));
+    soon("all scans detach", || shared.attached() == 0 && shared.kept_bytes() == 0);
+}
+
 /// Statements that wait for older ones have their rows found meanwhile: one reads, and that is booked to it.
 #[test]
 fn the_oldest_reads_for_those_that_wait() {

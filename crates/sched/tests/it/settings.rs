@@ -338,6 +338,8 @@ fn hints_follow_the_statements_that_are_active() {
         scheduler.parallel_for(other, 1, &anywhere, &|_| ()).unwrap();
     }
     assert_eq!(scheduler.concurrency_hint(&first, &all, Pieces::Whole), 2, "four statements share eight cpus");
+    assert_eq!(scheduler.other_statements(&first), 3);
+    assert_eq!(scheduler.other_statements(&statement(9)), 4, "it has submitted nothing");
     assert_eq!(scheduler.concurrency_hint(&first, &all, Pieces::Partitions(3)), 3);
     drop(others);
     eventually("they are gone", || scheduler.concurrency_hint(&first, &all, Pieces::Whole) == 8);

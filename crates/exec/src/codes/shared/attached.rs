@@ -13,7 +13,7 @@ use super::{
 };
 use storage::{Column, GRANULE_ROWS};
 
-/// Of found granules, the share from which on a scan has little left to do: all but one in `n`.
+/// Granules whose rows are not kept for a scan that has little left to do: one in `n`, at most.
 const NEARLY_ALL: usize = 8;
 
 /// See the module.
@@ -69,7 +69,7 @@ impl AttachedScans {
             statement: Arc::downgrade(&self.statement),
             wanted: wanted.into_iter().map(AtomicU64::new).collect(),
             left: AtomicUsize::new(count),
-            found: AtomicUsize::new(0),
+            has_many: AtomicBool::new(false),
         });
         let attachment = Arc::new(ScanAttachment {
             shared: Arc::clone(&self.shared),
@@ -79,7 +79,15 @@ impl AttachedScans {
             scan,
             detached: AtomicBool::new(false),
         });
-        self.all.lock().push(Arc::downgrade(&attachment));
+        let mut all = self.all.lock();
+        if all.len() == all.capacity() {
+            // Scans within a recursion come and go with each step.
+            all.retain(|known| known.strong_count() > 0);
+            let living = all.len();
+            all.reserve(living + 1);
+        }
+        all.push(Arc::downgrade(&attachment));
+        drop(all);
         if self.ended.load(Relaxed) {
             attachment.detach();
         }
@@ -110,6 +118,14 @@ impl AttachedScans {
     }
 }
 
+#[cfg(test)]
+impl AttachedScans {
+    /// Scans that it would end.
+    pub(super) fn remembered(&self) -> usize {
+        self.all.lock().len()
+    }
+}
+
 impl Drop for AttachedScans {
     fn drop(&mut self) {
         self.end();
@@ -129,7 +145,7 @@ pub(crate) struct ScanAttachment {
 /// How the rows of a granule were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SharedTurn {
-    /// By a pass of another statement's task.
+    /// By a pass of another scan's task.
     Taken(FoundRows),
     /// By a pass that also found those of so many others, which wait for them.
     Led(FoundRows, usize),
@@ -156,7 +172,10 @@ impl ScanAttachment {
     fn lead(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
         let leading = Leading { column: &self.column, shared: &self.shared, granule };
         let Some(readers) = self.column.readers(&self.scan, &self.shared) else { return SharedTurn::Alone };
-        let pass = SharedPass::read(&readers, (granule, self.scan.number), read);
+        let pass = SharedPass::read(&readers, &self.scan, read);
+        if pass.learned() {
+            self.column.look_again();
+        }
         let Some(own) = pass.found(self.scan.number) else { return SharedTurn::Alone };
         let others = leading.end(pass, &readers);
         SharedTurn::Led(own, others)
@@ -167,10 +186,12 @@ impl ScanAttachment {
         self.sharing.shares(self.column.running.load(Relaxed))
     }
 
-    /// Whether nearly all rows were found already.
+    /// Whether nearly all rows were found, and are kept.
     pub(crate) fn has_little_left(&self) -> bool {
-        let (found, left) = (self.scan.found.load(Relaxed), self.scan.left());
-        left > 0 && found >= left - left / NEARLY_ALL
+        let (left, granules) = (self.scan.left(), 0..self.column.granules.len());
+        let wanted = granules.filter(|granule| self.scan.wants(*granule));
+        let mut missing = wanted.filter(|granule| !self.column.is_kept(*granule, &self.scan));
+        left > 0 && missing.nth(left / NEARLY_ALL).is_none()
     }
 
     /// Granules that are not marked are not wanted.

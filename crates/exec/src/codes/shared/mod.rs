@@ -1,4 +1,4 @@
-//! Shared passes: scans of one column that run at the same time read each granule of it once.
+//! Shared passes: scans of one column that run at the same time read its granules for each other.
 //!
 //! A scan *attaches* itself to the columns whose codes its filter tests first, with the codes that it looks for and the
 //! granules that it wants. Whoever's task comes to a granule that nobody has read for it *leads* a pass: it looks for
@@ -9,14 +9,22 @@
 //!
 //! Invariants:
 //! - Nobody ever waits for another scan: a granule that another task reads at this moment is read a second time.
-//! - What is kept with a granule is dropped when all that it was kept for have taken it, detached or stopped; it is
-//!   bounded by a budget of its own. What finds no room is not kept, and is read again by whoever needs it.
+//! - What is kept with a granule is dropped when all that it was kept for have taken it, detached or stopped, when a
+//!   scan that came later leads at the granule and keeps its own, and when younger results need the room or the
+//!   database is short of memory; it is bounded by a budget of its own. What is not kept is read again by whoever needs
+//!   it.
 //! - A scan that detaches, whatever for, leaves nothing behind; a pass whose leader fails leaves its granule as it was.
 //! - Whether a granule is wanted by a scan, read by somebody or kept for somebody changes under its lock only.
 //! - Only statements of one priority share: none works for a less urgent one.
 //!
 //! Locks are held for a look-up or a change, in this order: columns, the scans of a column, a granule. No pass runs
 //! under one.
+//!
+//! # Limits
+//! - Results stay until somebody leads a pass, however much memory statements want meanwhile: a statement may be
+//!   refused memory for what they take, a sixteenth of the database's at most, and as much for what passes look for.
+//! - Not charged: a bit a granule of each scan, and a lock of some 32 bytes a granule of each column that is read; two
+//!   MiB or so of a pass that is under way, before it is known whether there is room for it.
 //!
 //! Source: Psaroudakis et al., VLDB 2013 ("Sharing data and work across concurrent analytical queries") names the kinds
 //! of sharing; the coalescing of scans is ERIS's (ADMS 2014, section 3.1); sorting what predicates look for instead of
@@ -31,7 +39,7 @@ mod rule;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -52,8 +60,14 @@ use rule::may_lead;
 
 /// Bytes that results may take which wait for their scans, of a whole database.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
+/// They take one byte in `n` of the database's memory, at most, and so does what passes look for.
+const RESULT_SHARE: u64 = 16;
+/// Results go, and others are not kept, where less than `n` times what they may take is free of the database's memory.
+const FREE_FACTOR: u64 = 2;
 /// What results are charged to.
-const BUDGET_NAME: &str = "results of shared scans";
+const RESULTS_NAME: &str = "results of shared scans";
+/// What is charged that is looked for.
+const READERS_NAME: &str = "readers of shared scans";
 /// Granules that are read for the same scans, at most, before it is looked whether there are others: putting many
 /// together may take as long as reading some granules.
 const PASSES_PER_LOOK: usize = 16;
@@ -65,7 +79,12 @@ const WORD: usize = 64;
 /// The scans of one database that are under way, by the columns that they read.
 pub struct SharedScans {
     columns: Mutex<HashMap<SharedKey, Arc<SharedColumn>, FixedState>>,
-    budget: Arc<Budget>,
+    /// The database's.
+    whole: Arc<Budget>,
+    /// Of results, within that.
+    results: Arc<Budget>,
+    /// Of what passes are read for, within that.
+    looked_for: Arc<Budget>,
     /// The next number of a scan.
     numbers: AtomicU64,
     /// The next stamp of readers.
@@ -78,17 +97,24 @@ type SharedKey = (ColumnId, u8);
 impl SharedScans {
     /// What waits for its scan is charged to `budget`, within a bound of its own.
     pub fn within(budget: &Arc<Budget>) -> SharedScans {
-        SharedScans::charging(budget.child(BUDGET_NAME, Some(RESULT_BYTES_MAX)))
+        let share = budget.limit_bytes().map_or(u64::MAX, |limit| limit / RESULT_SHARE);
+        SharedScans::bounded(budget, share.min(RESULT_BYTES_MAX))
     }
 
-    fn charging(budget: Arc<Budget>) -> SharedScans {
-        let (numbers, stamps) = (AtomicU64::new(0), AtomicU64::new(0));
-        SharedScans { columns: Mutex::default(), budget, numbers, stamps }
+    fn bounded(whole: &Arc<Budget>, bytes_max: u64) -> SharedScans {
+        SharedScans {
+            columns: Mutex::default(),
+            whole: Arc::clone(whole),
+            results: whole.child(RESULTS_NAME, Some(bytes_max)),
+            looked_for: whole.child(READERS_NAME, Some(bytes_max)),
+            numbers: AtomicU64::new(0),
+            stamps: AtomicU64::new(0),
+        }
     }
 
     /// Bytes of results that wait for their scans.
     pub fn kept_bytes(&self) -> u64 {
-        self.budget.used_bytes()
+        self.results.used_bytes()
     }
 
     /// Scans that are under way, counted once for each stored column that they read.
@@ -96,10 +122,19 @@ impl SharedScans {
         self.columns.lock().values().map(|column| column.running.load(Relaxed)).sum()
     }
 
+    /// Whether no scan is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.columns.lock().is_empty()
+    }
+
     /// Adds a scan of a column of `granules` granules; where it is attached.
     fn add(&self, key: SharedKey, granules: usize, scan: &Arc<WaitingScan>) -> Arc<SharedColumn> {
+        let is_known = self.columns.lock().contains_key(&key);
+        // Not under the lock of all columns: it has a lock for each granule.
+        let made = (!is_known).then(|| Arc::new(SharedColumn::new(key, granules)));
         let mut columns = self.columns.lock();
-        let column = columns.entry(key).or_insert_with(|| Arc::new(SharedColumn::new(key, granules)));
+        let make = || made.unwrap_or_else(|| Arc::new(SharedColumn::new(key, granules)));
+        let column = columns.entry(key).or_insert_with(make);
         let mut scans = column.scans.lock();
         let place = scans.all.partition_point(|known| known.number < scan.number);
         scans.all.insert(place, Arc::clone(scan));
@@ -122,29 +157,40 @@ impl SharedScans {
         }
     }
 
-    /// Room for what was found for the readers of a stamp, if need be that of results that have waited longest.
+    /// Room for what was found for the readers of a stamp, if need be that of results that have waited longest. Where
+    /// the database is short of memory there is none, and all results go.
     fn room_for(&self, bytes: u64, stamp: u64) -> Option<Reservation> {
-        self.budget.reserve(bytes).ok().or_else(|| {
-            self.drop_oldest(stamp);
-            self.budget.reserve(bytes).ok()
-        })
+        let needed = self.results.limit_bytes().map_or(0, |limit| FREE_FACTOR * limit);
+        if self.whole.available_bytes().is_some_and(|free| free < needed) {
+            while self.drop_oldest(u64::MAX) {}
+            return None;
+        }
+        loop {
+            if let Ok(room) = self.results.reserve(bytes) {
+                return Some(room);
+            }
+            if !self.drop_oldest(stamp) {
+                return None;
+            }
+        }
     }
 
     /// Drops the results of those readers of a stamp before this one that were put together first: their scans are the
-    /// ones that take nothing.
-    fn drop_oldest(&self, before: u64) {
+    /// ones that take nothing. Whether there may have been any.
+    fn drop_oldest(&self, before: u64) -> bool {
         let columns: Vec<Arc<SharedColumn>> = self.columns.lock().values().cloned().collect();
-        let oldest = columns.iter().filter_map(|column| column.oldest_kept()).min();
-        if let Some(oldest) = oldest.filter(|oldest| *oldest < before) {
-            columns.iter().for_each(|column| column.drop_kept(oldest));
-        }
+        let oldest =
+            columns.iter().map(|column| (column.oldest.load(Relaxed), column)).min_by_key(|(oldest, _)| *oldest);
+        let Some((_, column)) = oldest.filter(|(oldest, _)| *oldest < before) else { return false };
+        column.drop_oldest();
+        true
     }
 }
 
 impl Default for SharedScans {
     /// With a budget that nobody else has.
     fn default() -> SharedScans {
-        SharedScans::charging(Budget::new(BUDGET_NAME, RESULT_BYTES_MAX))
+        SharedScans::bounded(&Budget::unlimited(), RESULT_BYTES_MAX)
     }
 }
 
@@ -165,8 +211,8 @@ pub(crate) struct WaitingScan {
     wanted: Box<[AtomicU64]>,
     /// How many these are.
     left: AtomicUsize,
-    /// Granules whose rows were found for it, taken or not.
-    found: AtomicUsize,
+    /// It was found out to have many rows although it looks for few codes.
+    has_many: AtomicBool,
 }
 
 impl WaitingScan {
@@ -185,7 +231,22 @@ impl WaitingScan {
 
     /// Whether it is worth working for.
     fn is_alive(&self) -> bool {
-        self.left() > 0 && self.statement.upgrade().is_some_and(|statement| !statement.is_cancelled())
+        self.left() > 0 && !self.is_stopped()
+    }
+
+    /// Whether its statement stopped, or ended.
+    fn is_stopped(&self) -> bool {
+        self.statement.upgrade().is_none_or(|statement| statement.is_cancelled())
+    }
+
+    /// It has many rows in a granule, whatever it looks for; whether nobody knew.
+    fn finds_many(&self) -> bool {
+        !self.has_many.swap(true, Relaxed)
+    }
+
+    /// See the field.
+    fn has_many(&self) -> bool {
+        self.has_many.load(Relaxed)
     }
 
     fn wants(&self, granule: usize) -> bool {
@@ -208,6 +269,8 @@ struct SharedColumn {
     /// How many scans there are, for a look without the lock.
     running: AtomicUsize,
     granules: Box<[Mutex<SharedGranule>]>,
+    /// No results that are kept are of readers with a smaller stamp; the largest number where there are none.
+    oldest: AtomicU64,
 }
 
 /// The scans of a column.
@@ -267,7 +330,8 @@ impl SharedGranule {
 impl SharedColumn {
     fn new(key: SharedKey, granules: usize) -> SharedColumn {
         let granules = (0..granules).map(|_| Mutex::default()).collect();
-        SharedColumn { key, scans: Mutex::default(), running: AtomicUsize::new(0), granules }
+        let (running, oldest) = (AtomicUsize::new(0), AtomicU64::new(u64::MAX));
+        SharedColumn { key, scans: Mutex::default(), running, granules, oldest }
     }
 
     /// What comes next for a scan that has come to a granule.
@@ -288,7 +352,7 @@ impl SharedColumn {
         Turn::Lead
     }
 
-    /// Keeps what a pass found, if there is room for it; for how many.
+    /// Keeps what a pass found, if there is room for it; for how many it found something.
     fn keep(&self, granule: usize, mut pass: SharedPass, readers: &PassReaders, shared: &SharedScans) -> usize {
         match shared.room_for(pass.bytes(), pass.readers().stamp()) {
             Some(room) => pass.charge(room),
@@ -297,13 +361,26 @@ impl SharedColumn {
                 return 0;
             }
         }
+        let stamp = pass.readers().stamp();
         let mut here = self.granules[granule].lock();
-        let wanting = readers.scans().iter().filter(|scan| scan.wants(granule));
-        let left = wanting.inspect(|scan| _ = scan.found.fetch_add(1, Relaxed)).count();
+        let wanting = || readers.scans().iter().filter(|scan| scan.wants(granule));
+        let found = wanting().filter(|scan| pass.looked_for(scan.number)).count();
+        let left = wanting().count();
         if left > 0 {
             here.kept = Some(KeptPass { pass: Arc::new(pass), left });
+            self.oldest.fetch_min(stamp, Relaxed);
         }
-        left
+        found
+    }
+
+    /// Others are put together for the next pass.
+    fn look_again(&self) {
+        self.scans.lock().readers = None;
+    }
+
+    /// Whether a granule is kept for a scan.
+    fn is_kept(&self, granule: usize, scan: &WaitingScan) -> bool {
+        self.granules[granule].lock().kept.as_ref().is_some_and(|kept| kept.pass.looked_for(scan.number))
     }
 
     /// Those that a pass is read for, `leader` one of them, or nobody.
@@ -322,24 +399,21 @@ impl SharedColumn {
             (scans.all.clone(), scans.changes)
         };
         let stamp = shared.stamps.fetch_add(1, Relaxed);
-        let bytes_max = shared.budget.limit_bytes().unwrap_or(u64::MAX);
-        let readers = Arc::new(PassReaders::new(&all, leader, bytes_max, stamp)?);
+        let bytes_max = shared.results.limit_bytes().unwrap_or(u64::MAX);
+        let readers = Arc::new(PassReaders::new(&all, leader, (bytes_max, &shared.looked_for), stamp)?);
         self.scans.lock().readers = Some((changes, Arc::clone(&readers)));
         Some(readers)
     }
 
-    /// The stamp of the oldest results.
-    fn oldest_kept(&self) -> Option<u64> {
-        let stamp = |granule: &Mutex<SharedGranule>| Some(granule.lock().kept.as_ref()?.pass.readers().stamp());
-        self.granules.iter().filter_map(stamp).min()
-    }
-
-    /// Drops the results of the readers of a stamp.
-    fn drop_kept(&self, stamp: u64) {
+    /// Drops the results of the readers that were put together first.
+    fn drop_oldest(&self) {
+        let oldest = self.oldest.swap(u64::MAX, Relaxed);
         for granule in &self.granules {
             let mut here = granule.lock();
-            if here.kept.as_ref().is_some_and(|kept| kept.pass.readers().stamp() == stamp) {
-                here.kept = None;
+            match here.kept.as_ref().map(|kept| kept.pass.readers().stamp()) {
+                Some(stamp) if stamp <= oldest => here.kept = None,
+                Some(stamp) => _ = self.oldest.fetch_min(stamp, Relaxed),
+                None => {}
             }
         }
     }

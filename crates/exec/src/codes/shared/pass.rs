@@ -5,15 +5,25 @@
 //! by a bitmap, and then only what is found. The others are tested one after the other, on codes that the first test
 //! brought into the cache.
 //!
-//! Invariant: what a pass found for a scan are exactly the rows that the scan's own test finds.
+//! Who finds few rows is guessed from how many codes it looks for. Where the guess is wrong, since a code is frequent or
+//! codes follow the order of the rows, a granule has many rows for scans that would be found together: the pass *gives
+//! up* finding them so, tests some of them one after the other, and leaves the rest to themselves. The bounds of the
+//! granule's codes decide first, for whom they decide.
+//!
+//! Invariants:
+//! - What a pass found for a scan are exactly the rows that the scan's own test finds.
+//! - Before anybody asks whether there is room, it takes memory for [`hits_max`] rows that are found together and for a
+//!   bit a row of each scan that is tested on its own, at most.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use numa::Reservation;
-use storage::CodedColumn;
+use storage::{CodePredicate, CodedColumn, GRANULE_ROWS};
 
+use super::WaitingScan;
 use super::readers::{PassReaders, ReaderList, ReaderRange};
+use super::rule::{APART_MAX, FEW_ROWS, hits_max};
 use crate::codes::input::{InputRows, MarkedInput};
 use crate::mask::Mask;
 
@@ -36,10 +46,14 @@ pub(super) struct SharedPass {
     readers: Arc<ReaderList>,
     /// The granule's first row.
     start: usize,
-    /// A reader's place above a row's place in the granule, ascending.
-    together: Vec<u32>,
+    /// How many rows the granule has.
+    rows: usize,
+    /// A reader's place above a row's place in the granule, ascending; `None` where that was given up.
+    together: Option<Vec<u32>>,
     /// A reader's place and its rows, by place; of those that still wanted the granule.
     apart: Vec<(u32, FoundRows)>,
+    /// Some reader was found out to have many rows.
+    learned: bool,
     /// What it is charged to once it is kept.
     charged: Option<Reservation>,
 }
@@ -56,11 +70,22 @@ pub(crate) struct GranuleRead<'a> {
 }
 
 impl GranuleRead<'_> {
-    fn select(&self, test: &storage::CodePredicate, mask: &mut Mask) {
-        match self.skips {
-            true => self.column.select(self.rows.clone(), test, mask.words_mut()),
-            false => self.column.select_each(self.rows.clone(), test, mask.words_mut()),
+    /// The rows that pass all tests.
+    fn select(&self, tests: &[CodePredicate]) -> Mask {
+        (self.told)(&InputRows::Range(self.rows.clone()));
+        let mut mask = Mask::full(self.rows.len());
+        for test in tests {
+            match self.skips {
+                true => self.column.select(self.rows.clone(), test, mask.words_mut()),
+                false => self.column.select_each(self.rows.clone(), test, mask.words_mut()),
+            }
         }
+        mask
+    }
+
+    /// The lowest and the highest code of the granule, where they may decide.
+    fn bounds(&self) -> Option<(u32, u32)> {
+        self.skips.then(|| self.column.code_bounds(self.rows.start / GRANULE_ROWS))
     }
 
     /// The codes of the rows of a mask, with the place of each in the granule: the code above the place, by row.
@@ -82,28 +107,41 @@ impl GranuleRead<'_> {
 }
 
 impl SharedPass {
-    /// Reads a granule for the readers that want it, and for the one of number `leader`.
-    pub(super) fn read(readers: &PassReaders, (granule, leader): (usize, u64), read: &GranuleRead<'_>) -> SharedPass {
-        let rows = read.rows.len();
-        (read.told)(&InputRows::Range(read.rows.clone()));
-        let mut together = Vec::new();
-        if !readers.union().is_empty() {
-            let mut mask = Mask::full(rows);
-            readers.union().iter().for_each(|test| read.select(test, &mut mask));
-            if !mask.is_empty() {
-                let mut codes = read.codes(&mask);
-                codes.sort_unstable();
-                together = dealt_out(&codes, readers.ranges());
+    /// Reads a granule for the readers that want it, and for `leader`. What the leader's statement does not wait for is
+    /// left out.
+    pub(super) fn read(readers: &PassReaders, leader: &WaitingScan, read: &GranuleRead<'_>) -> SharedPass {
+        let granule = read.rows.start / GRANULE_ROWS;
+        let together = together(readers, leader, read);
+        let bounds = read.bounds();
+        // As many as are tested on their own wherever rows are few.
+        let mut spare = APART_MAX.saturating_sub(readers.apart());
+        let (mut apart, mut learned) = (Vec::new(), false);
+        for (place, scan) in (0u32..).zip(readers.scans()) {
+            let (is_apart, leads) = (readers.list().is_apart(place as usize), scan.number() == leader.number());
+            if !is_apart && together.is_some() || !leads && !scan.wants(granule) {
+                continue;
             }
+            if let Some(found) = bounds.and_then(|bounds| decided(scan, bounds)) {
+                apart.push((place, found));
+                continue;
+            }
+            if !is_apart && !leads {
+                if spare == 0 {
+                    continue;
+                }
+                spare -= 1;
+            }
+            if leader.is_stopped() {
+                break;
+            }
+            let mask = read.select(scan.test().tests());
+            if mask.count() as f64 > read.rows.len() as f64 * FEW_ROWS {
+                learned |= !is_apart && scan.finds_many();
+            }
+            apart.push((place, found(mask, read.rows.start)));
         }
-        let apart = readers.apart().filter(|(_, scan)| scan.number() == leader || scan.wants(granule));
-        let apart = apart.map(|(place, scan)| {
-            let mut mask = Mask::full(rows);
-            scan.test().tests().iter().for_each(|test| read.select(test, &mut mask));
-            (place, found(mask, read.rows.start))
-        });
-        let apart = apart.collect();
-        SharedPass { readers: Arc::clone(readers.list()), start: read.rows.start, together, apart, charged: None }
+        let (readers, start, rows) = (Arc::clone(readers.list()), read.rows.start, read.rows.len());
+        SharedPass { readers, start, rows, together, apart, learned, charged: None }
     }
 
     /// Whose rows it found.
@@ -111,17 +149,38 @@ impl SharedPass {
         &self.readers
     }
 
+    /// Whether a reader was found out to have many rows, so that others should be put together.
+    pub(super) fn learned(&self) -> bool {
+        self.learned
+    }
+
+    /// Whether it looked for the rows of the scan of this number.
+    pub(super) fn looked_for(&self, number: u64) -> bool {
+        self.readers.place(number).is_some_and(|place| {
+            self.of_apart(place).is_some() || self.together.is_some() && !self.readers.is_apart(place)
+        })
+    }
+
     /// What it found for the scan of this number, if it looked.
     pub(super) fn found(&self, number: u64) -> Option<FoundRows> {
         let place = self.readers.place(number)?;
-        if self.readers.is_apart(place) {
-            let at = self.apart.binary_search_by_key(&(place as u32), |(place, _)| *place).ok()?;
-            return Some(self.apart[at].1.clone());
+        if let Some(found) = self.of_apart(place) {
+            return Some(found.clone());
         }
+        let together = self.together.as_ref().filter(|_| !self.readers.is_apart(place))?;
         let first = (place as u32) << 16;
-        let from = self.together.partition_point(|&hit| hit < first);
-        let of = self.together[from..].iter().take_while(|&&hit| hit >> 16 == place as u32);
-        Some(FoundRows::Rows(of.map(|hit| self.start as u32 + (hit & 0xFFFF)).collect()))
+        let from = together.partition_point(|&hit| hit < first);
+        let count = together[from..].partition_point(|&hit| hit >> 16 == place as u32);
+        let rows = together[from..from + count].iter().map(|&hit| hit & 0xFFFF);
+        Some(match count * MANY_ROWS >= self.rows {
+            true => found(Mask::of(self.rows, rows.map(|row| row as usize)), self.start),
+            false => FoundRows::Rows(rows.map(|row| self.start as u32 + row).collect()),
+        })
+    }
+
+    fn of_apart(&self, place: usize) -> Option<&FoundRows> {
+        let at = self.apart.binary_search_by_key(&(place as u32), |(place, _)| *place).ok()?;
+        Some(&self.apart[at].1)
     }
 
     /// Bytes that it takes.
@@ -132,13 +191,47 @@ impl SharedPass {
             FoundRows::Mask(mask) => mask.rows().div_ceil(8),
         };
         let apart: usize = self.apart.iter().map(|(_, found)| size_of::<(u32, FoundRows)>() + of(found)).sum();
-        (size_of::<SharedPass>() + 4 * self.together.len() + apart) as u64
+        let together = self.together.as_ref().map_or(0, Vec::len);
+        (size_of::<SharedPass>() + 4 * together + apart) as u64
     }
 
     /// Charges it.
     pub(super) fn charge(&mut self, charged: Reservation) {
         self.charged = Some(charged);
     }
+}
+
+/// The rows of those that are found together, as [`SharedPass`] keeps them; `None` where they are too many.
+fn together(readers: &PassReaders, leader: &WaitingScan, read: &GranuleRead<'_>) -> Option<Vec<u32>> {
+    if readers.union().is_empty() {
+        return Some(Vec::new());
+    }
+    if let Some((low, high)) = read.bounds() {
+        if !readers.looked_for().meets(low, high) {
+            return Some(Vec::new());
+        }
+        if readers.looked_for().covers(low, high) && readers.one_covers(low, high) {
+            return None;
+        }
+    }
+    let most = hits_max(readers.scans().len() - readers.apart(), read.rows.len());
+    let mask = read.select(readers.union());
+    // Each is a hit at least.
+    if mask.count() > most || leader.is_stopped() {
+        return None;
+    }
+    let mut codes = read.codes(&mask);
+    codes.sort_unstable();
+    dealt_out(&codes, readers.ranges(), most)
+}
+
+/// What the bounds of a granule's codes say of a scan's rows.
+fn decided(scan: &WaitingScan, (low, high): (u32, u32)) -> Option<FoundRows> {
+    let set = scan.test().set();
+    if set.covers(low, high) {
+        return Some(FoundRows::All);
+    }
+    (!set.meets(low, high)).then(|| FoundRows::Rows(Vec::new()))
 }
 
 /// What a mask over a granule that begins at row `start` is kept as.
@@ -155,20 +248,23 @@ fn found(mask: Mask, start: usize) -> FoundRows {
     FoundRows::Rows(rows)
 }
 
-/// The rows of each reader, as [`SharedPass`] keeps them: `codes` have a code above a place, ascending; ranges ascend
-/// by their first code.
-fn dealt_out(codes: &[u64], ranges: &[ReaderRange]) -> Vec<u32> {
+/// The rows of each reader, as [`SharedPass`] keeps them, unless they are more than `most`: `codes` have a code above a
+/// place, ascending; ranges ascend by their first code.
+fn dealt_out(codes: &[u64], ranges: &[ReaderRange], most: usize) -> Option<Vec<u32>> {
     let mut hits = Vec::with_capacity(codes.len());
     let mut from = 0;
     for range in ranges {
         while from < codes.len() && (codes[from] >> 32) < u64::from(range.first) {
             from += 1;
         }
-        let of = codes[from..].iter().take_while(|&&code| code >> 32 <= u64::from(range.last));
-        hits.extend(of.map(|code| range.reader << 16 | (code & 0xFFFF) as u32));
+        let count = codes[from..].partition_point(|&code| code >> 32 <= u64::from(range.last));
+        if hits.len() + count > most {
+            return None;
+        }
+        hits.extend(codes[from..from + count].iter().map(|code| range.reader << 16 | (code & 0xFFFF) as u32));
     }
     hits.sort_unstable();
-    hits
+    Some(hits)
 }
 
 #[cfg(test)]
@@ -195,7 +291,10 @@ mod tests {
                 let places = (0u32..).zip(&codes).filter(|(_, code)| (first..=first + more).contains(code));
                 expected.extend(places.map(|(place, _)| reader << 16 | place));
             }
-            prop_assert_eq!(dealt_out(&sorted, &of), expected);
+            if let Some(fewer) = expected.len().checked_sub(1) {
+                prop_assert_eq!(dealt_out(&sorted, &of, fewer), None);
+            }
+            prop_assert_eq!(dealt_out(&sorted, &of, expected.len()), Some(expected));
         }
     }
 }

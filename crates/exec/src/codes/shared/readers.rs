@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use numa::{Budget, Reservation};
 use storage::{CodePredicate, GRANULE_ROWS};
 
 use super::WaitingScan;
@@ -17,8 +18,14 @@ pub(super) struct PassReaders {
     scans: Vec<Arc<WaitingScan>>,
     /// What is looked for of those that are found together, ascending by first code.
     ranges: Vec<ReaderRange>,
-    /// Tests that let through what any of those looks for; none where there is no such scan.
+    /// What any of those looks for.
+    looked_for: CodeRanges,
+    /// Tests that let that through; none where there is no such scan.
     union: Vec<CodePredicate>,
+    /// How many are tested on their own.
+    apart: usize,
+    /// What all this is charged to.
+    _charged: Reservation,
 }
 
 /// Codes that a reader looks for.
@@ -60,11 +67,12 @@ impl ReaderList {
 
 impl PassReaders {
     /// Of scans that are under way, ascending by number; `leader` is one of them. What waits for those that take part
-    /// is expected to take `bytes_max` at most. `None` where nobody takes part but the leader.
+    /// is expected to take `bytes_max` at most; they themselves are charged to `budget`. `None` where nobody takes part
+    /// but the leader, or where there is no room.
     pub(super) fn new(
         all: &[Arc<WaitingScan>],
         leader: &Arc<WaitingScan>,
-        bytes_max: u64,
+        (bytes_max, budget): (u64, &Arc<Budget>),
         stamp: u64,
     ) -> Option<PassReaders> {
         let mut scans: Vec<Arc<WaitingScan>> = vec![Arc::clone(leader)];
@@ -78,6 +86,8 @@ impl PassReaders {
             return None;
         }
         chosen.sort_unstable_by_key(|(scan, _)| scan.number());
+        let codes = leader.test().set().codes();
+        let charged = budget.reserve(bytes_of(&chosen, codes)).ok()?;
         let apart: Vec<bool> = chosen.iter().map(|(_, way)| *way == Way::Apart).collect();
         let together = (0u32..).zip(&chosen).filter(|(_, (_, way))| *way == Way::Together);
         let of = |(reader, (scan, _)): (u32, &(Arc<WaitingScan>, Way))| {
@@ -86,12 +96,13 @@ impl PassReaders {
         };
         let mut ranges: Vec<ReaderRange> = together.flat_map(of).collect();
         ranges.sort_unstable_by_key(|range| range.first);
-        let codes = ranges.iter().map(|range| range.first..range.last + 1);
-        let union = CodeRanges::ascending(codes, leader.test().set().codes());
-        let union = if union.is_empty() { Vec::new() } else { kernel_tests(&union) };
+        let looked_for = CodeRanges::ascending(ranges.iter().map(|range| range.first..range.last + 1), codes);
+        let union = if looked_for.is_empty() { Vec::new() } else { kernel_tests(&looked_for) };
         let scans: Vec<Arc<WaitingScan>> = chosen.into_iter().map(|(scan, _)| scan).collect();
         let numbers = scans.iter().map(|scan| scan.number()).collect();
-        Some(PassReaders { list: Arc::new(ReaderList { stamp, numbers, apart }), scans, ranges, union })
+        let tested_apart = apart.iter().filter(|apart| **apart).count();
+        let list = Arc::new(ReaderList { stamp, numbers, apart });
+        Some(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
     }
 
     /// Who they are.
@@ -104,10 +115,20 @@ impl PassReaders {
         &self.scans
     }
 
-    /// Those that are tested on their own, by place.
-    pub(super) fn apart(&self) -> impl Iterator<Item = (u32, &Arc<WaitingScan>)> {
-        let all = (0u32..).zip(&self.scans).zip(&self.list.apart);
-        all.filter(|(_, apart)| **apart).map(|(reader, _)| reader)
+    /// See the field.
+    pub(super) fn apart(&self) -> usize {
+        self.apart
+    }
+
+    /// See the field.
+    pub(super) fn looked_for(&self) -> &CodeRanges {
+        &self.looked_for
+    }
+
+    /// Whether one of those that are found together looks for all codes from `low` to `high`.
+    pub(super) fn one_covers(&self, low: u32, high: u32) -> bool {
+        let begun = self.ranges.partition_point(|range| range.first <= low);
+        self.ranges[..begun].iter().any(|range| range.last >= high)
     }
 
     /// See the field.
@@ -121,9 +142,18 @@ impl PassReaders {
     }
 }
 
+/// Bytes that readers take, at most: what each looks for, twice, and a bitmap of the codes.
+fn bytes_of(chosen: &[(Arc<WaitingScan>, Way)], codes: u32) -> u64 {
+    let together = chosen.iter().filter(|(_, way)| *way == Way::Together);
+    let ranges: usize = together.map(|(scan, _)| scan.test().set().ranges().len()).sum();
+    let each = size_of::<ReaderRange>() + size_of::<Range<u32>>();
+    let bitmap = if ranges > 0 { codes.div_ceil(8) as usize } else { 0 };
+    (size_of::<PassReaders>() + size_of_val(chosen) + ranges * each + bitmap) as u64
+}
+
 fn candidate(scan: &WaitingScan) -> Candidate {
     let set = scan.test().set();
-    let fraction = set.fraction();
+    let fraction = if scan.has_many() { set.fraction().max(2.0 * FEW_ROWS) } else { set.fraction() };
     // As numbers or as bits, and something for each granule.
     let rows = GRANULE_ROWS as f64 * fraction;
     let of_granule =

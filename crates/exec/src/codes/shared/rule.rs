@@ -32,7 +32,12 @@ pub(super) const FEW_ROWS: f64 = 1.0 / 256.0;
 /// A scan of more ranges is tested on its own.
 const FEW_RANGES: usize = 16;
 /// Scans that are tested on their own in a pass, at most: so much longer whoever leads it takes for the others.
-const APART_MAX: usize = 16;
+pub(super) const APART_MAX: usize = 16;
+/// Rows of a granule that are found together, at most: what is kept of more is a MiB, and sorting them takes longer
+/// than reading some granules.
+const HITS_MAX: usize = 256 << 10;
+/// Rows of a granule that a scan of few rows may have on average, where the granule has hardly any.
+const HITS_EACH: usize = 16;
 /// Scans of a pass, at most.
 const TOGETHER_MAX: usize = 4096;
 /// Codes of a column of which sets are kept as bitmaps.
@@ -93,6 +98,13 @@ pub(crate) fn is_found_soon(set: &CodeRanges) -> bool {
 
 fn is_few(ranges: usize, fraction: f64) -> bool {
     ranges <= FEW_RANGES && fraction <= FEW_ROWS
+}
+
+/// Rows of a granule of `rows` rows that `scans` scans of few rows may have between them: twice what is expected at
+/// most. Where there are more, testing one scan after the other takes less time.
+pub(super) fn hits_max(scans: usize, rows: usize) -> usize {
+    let each = (2.0 * FEW_ROWS * rows as f64) as usize;
+    scans.saturating_mul(each.max(HITS_EACH)).min(HITS_MAX)
 }
 
 /// How a scan's rows are found in a pass.
@@ -169,6 +181,14 @@ mod tests {
         assert!(may_lead(began, after(50), Some(after(100))));
         assert!(!may_lead(began, after(51), Some(after(100))));
         assert!(!may_lead(began, after(200), Some(after(100))));
+    }
+
+    #[test]
+    fn rows_that_are_found_together_are_bounded() {
+        assert_eq!(hits_max(10, 65_536), 10 * 512);
+        assert_eq!(hits_max(10, 100), 10 * HITS_EACH);
+        assert_eq!(hits_max(TOGETHER_MAX, 65_536), HITS_MAX);
+        assert_eq!(hits_max(usize::MAX, 65_536), HITS_MAX);
     }
 
     #[test]

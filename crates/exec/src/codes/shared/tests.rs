@@ -11,6 +11,7 @@ use random::Random;
 use sched::Priority;
 use storage::{Column, ColumnAllocator, GRANULE_ROWS, Segment, Serial, Stager, build_part};
 
+use super::rule::APART_MAX;
 use super::*;
 use crate::codes::ranges::CodeRanges;
 use crate::mask::Mask;
@@ -20,9 +21,14 @@ const VALUES: u32 = 4096;
 
 /// A segment of one column of values that follow no order.
 fn segment(rows: usize) -> Arc<Segment> {
-    let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
     let mut random = Random::new(rows as u64);
-    let value = |row: usize| if row < VALUES as usize { row } else { random.below(VALUES as usize) };
+    segment_of(rows, |_| random.below(VALUES as usize))
+}
+
+/// A segment of one column of values by row, after one row of each value.
+fn segment_of(rows: usize, mut value: impl FnMut(usize) -> usize) -> Arc<Segment> {
+    let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+    let value = |row: usize| if row < VALUES as usize { row } else { value(row) };
     let values: Int64Array = (0..rows).map(value).map(|value| value as i64).collect();
     let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
     stager.append(&RecordBatch::try_new(schema.clone(), vec![Arc::new(values)]).unwrap()).unwrap();
@@ -67,8 +73,11 @@ struct Fixture {
 
 impl Fixture {
     fn new(rows: usize, budget: u64) -> Fixture {
-        let shared = Arc::new(SharedScans::charging(Budget::new("test", budget)));
-        Fixture { segment: segment(rows), shared }
+        Fixture::of_segment(segment(rows), SharedScans::bounded(&Budget::unlimited(), budget))
+    }
+
+    fn of_segment(segment: Arc<Segment>, shared: SharedScans) -> Fixture {
+        Fixture { segment, shared: Arc::new(shared) }
     }
 
     fn column(&self) -> &Column {
@@ -108,6 +117,7 @@ impl Fixture {
 
     fn is_clean(&self) {
         assert_eq!((self.shared.attached(), self.shared.kept_bytes()), (0, 0));
+        assert_eq!(self.shared.looked_for.used_bytes(), 0);
     }
 }
 
@@ -288,6 +298,185 @@ fn what_was_attached_early_is_taken_over() {
         assert!(matches!(fixture.find(&taken, &few(20), granule), SharedTurn::Taken(_)));
     }
     drop((first, taken));
+    fixture.is_clean();
+}
+
+/// A code that half of the rows have: scans that look for it look for few codes and find many rows.
+#[test]
+fn rows_of_a_frequent_code_are_not_dealt_out() {
+    let mut random = Random::new(5);
+    let hot = segment_of(3 * GRANULE_ROWS, |row| if row % 2 == 0 { 7 } else { random.below(VALUES as usize) });
+    let fixture = Fixture::of_segment(hot, SharedScans::default());
+    let tests: Vec<CodeTest> = (0..64).map(|i| if i % 4 == 0 { few(20 + i) } else { looking_for([7..8]) }).collect();
+    let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
+    let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
+    for granule in 0..3 {
+        let leader = 1 + granule;
+        assert!(led_for(fixture.find(&scans[leader], &tests[leader], granule)) > 0);
+        // A bit a row of the leader and of the others that are tested on their own; 64 readers have 2 million rows.
+        let most = (APART_MAX + 1) * (GRANULE_ROWS / 8 + 64) + 64 * 4 * 200;
+        assert!(fixture.shared.kept_bytes() <= most as u64, "{} bytes", fixture.shared.kept_bytes());
+        let others = scans.iter().zip(&tests).enumerate().filter(|(place, _)| *place != leader);
+        let turns: Vec<(usize, SharedTurn)> =
+            others.map(|(place, (scan, test))| (place, fixture.find(scan, test, granule))).collect();
+        for (place, turn) in &turns {
+            assert!(!matches!(turn, SharedTurn::Led(..)), "{place} leads");
+            let SharedTurn::Taken(found) = turn else { continue };
+            assert_eq!(matches!(found, FoundRows::Mask(_)), place % 4 != 0, "{place}: many rows are bits");
+        }
+        assert!(turns.iter().any(|(_, turn)| *turn == SharedTurn::Alone));
+    }
+    fixture.is_clean();
+}
+
+/// Who has more rows than others, but not too many for all, is found with them.
+#[test]
+fn many_rows_of_a_scan_that_is_found_together_are_bits() {
+    let mut random = Random::new(6);
+    let warm = segment_of(GRANULE_ROWS, |row| if row % 20 == 0 { 7 } else { random.below(VALUES as usize) });
+    let fixture = Fixture::of_segment(warm, SharedScans::default());
+    let tests: Vec<CodeTest> = (0..40).map(|i| few(5 + i * 20)).collect();
+    let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
+    let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
+    assert_eq!(led_for(fixture.find(&scans[1], &tests[1], 0)), 39);
+    let first = fixture.find(&scans[0], &tests[0], 0);
+    assert!(matches!(first, SharedTurn::Taken(FoundRows::Mask(_))), "{first:?}");
+    assert!(matches!(fixture.find(&scans[2], &tests[2], 0), SharedTurn::Taken(FoundRows::Rows(_))));
+    drop(scans);
+    fixture.is_clean();
+}
+
+/// Rows in the order of their values: most granules are of one scan's codes, or of none of them.
+#[test]
+fn bounds_of_granules_decide_for_each_reader() {
+    let last = VALUES as usize - 16;
+    let sorted = segment_of(4 * GRANULE_ROWS, |row| last + 2 * (row / GRANULE_ROWS) + row % GRANULE_ROWS / 40_000);
+    let fixture = Fixture::of_segment(sorted, SharedScans::default());
+    let after = |first: u32| looking_for([VALUES - 16 + first..VALUES]);
+    let tests: Vec<CodeTest> = (0..64).map(|i| if i % 8 == 7 { few(i) } else { after(i % 8) }).collect();
+    let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
+    let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
+    for granule in [0, 1, 2, 3] {
+        let leader = 8 + granule;
+        assert!(led_for(fixture.find(&scans[leader], &tests[leader], granule)) > 0);
+        let most = (APART_MAX + 1) * (GRANULE_ROWS / 8 + 64) + 64 * 100;
+        assert!(fixture.shared.kept_bytes() <= most as u64, "{} bytes", fixture.shared.kept_bytes());
+        let (mut all, mut none) = (0, 0);
+        for (scan, test) in scans.iter().zip(&tests) {
+            match fixture.find(scan, test, granule) {
+                SharedTurn::Taken(FoundRows::All) => all += 1,
+                SharedTurn::Taken(FoundRows::Rows(rows)) if rows.is_empty() => none += 1,
+                _ => {}
+            }
+        }
+        assert!(granule == 0 || none >= 7 && all > 0, "{granule}: {all} have all rows, {none} have none");
+    }
+    fixture.is_clean();
+}
+
+/// What is decided by bounds costs nothing to read.
+#[test]
+fn a_granule_whose_bounds_decide_is_not_read() {
+    let constant = segment_of(2 * GRANULE_ROWS, |_| 9);
+    let fixture = Fixture::of_segment(constant, SharedScans::default());
+    let tests: Vec<CodeTest> = (0..40).map(|i| few(if i % 2 == 0 { 8 } else { 100 + i })).collect();
+    let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
+    let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
+    let column = fixture.column().as_coded().unwrap();
+    let read = GranuleRead { column, rows: fixture.rows(1), skips: true, told: &|_| panic!("codes are read") };
+    assert_eq!(scans[0].find(1, &read), SharedTurn::Led(FoundRows::All, 39));
+    for (place, scan) in scans.iter().enumerate().skip(1) {
+        let expected = if place % 2 == 0 { FoundRows::All } else { FoundRows::Rows(Vec::new()) };
+        assert_eq!(scan.find(1, &read), SharedTurn::Taken(expected), "{place}");
+    }
+    drop(scans);
+    fixture.is_clean();
+}
+
+#[test]
+fn results_that_are_replaced_do_not_count_twice() {
+    let fixture = Fixture::new(4 * GRANULE_ROWS, 1 << 20);
+    let statements: Vec<AttachedScans> = (0..3).map(|_| fixture.statement()).collect();
+    let (first, waiting) = (fixture.attach(&statements[0], &few(9)), fixture.attach(&statements[1], &few(90)));
+    assert!(!waiting.has_little_left());
+    for granule in 0..2 {
+        assert_eq!(led_for(fixture.find(&first, &few(9), granule)), 1);
+    }
+    let later = fixture.attach(&statements[2], &few(900));
+    for granule in 0..2 {
+        assert!(led_for(fixture.find(&later, &few(900), granule)) > 0);
+    }
+    assert!(!waiting.has_little_left(), "two of four granules were read");
+    for granule in 2..4 {
+        assert_eq!(led_for(fixture.find(&first, &few(9), granule)), 2);
+    }
+    assert!(waiting.has_little_left());
+    while fixture.shared.drop_oldest(u64::MAX) {}
+    assert!(!waiting.has_little_left(), "what was dropped is to be read");
+    drop((first, waiting, later));
+    fixture.is_clean();
+}
+
+/// Results take a small share of the database's memory, and none where it is short of memory.
+#[test]
+fn results_give_way_to_what_statements_need() {
+    let whole = Budget::new("database", 16 << 20);
+    let fixture = Fixture::of_segment(segment(3 * GRANULE_ROWS), SharedScans::within(&whole));
+    assert_eq!(fixture.shared.results.limit_bytes(), Some(1 << 20));
+    assert_eq!(SharedScans::within(&Budget::new("large", 1 << 40)).results.limit_bytes(), Some(RESULT_BYTES_MAX));
+    assert_eq!(SharedScans::within(&Budget::unlimited()).results.limit_bytes(), Some(RESULT_BYTES_MAX));
+    let statements: Vec<AttachedScans> = (0..3).map(|_| fixture.statement()).collect();
+    let scans: Vec<_> = statements.iter().map(|of| fixture.attach(of, &few(9))).collect();
+    assert_eq!(led_for(fixture.find(&scans[0], &few(9), 0)), 2);
+    assert!(fixture.shared.kept_bytes() > 0);
+    let statement = whole.reserve(15 << 20).unwrap();
+    assert_eq!(led_for(fixture.find(&scans[0], &few(9), 1)), 0, "nothing is kept");
+    assert_eq!(fixture.shared.kept_bytes(), 0, "what was kept went");
+    drop(statement);
+    assert_eq!(fixture.find(&scans[1], &few(9), 0), SharedTurn::Alone);
+    drop(scans);
+    fixture.is_clean();
+    assert_eq!(whole.used_bytes(), 0);
+}
+
+#[test]
+fn as_many_old_results_go_as_take_the_room() {
+    let (others, test) = ([segment(GRANULE_ROWS + 1), segment(GRANULE_ROWS + 2)], looking_for([100..300]));
+    // Leads for another scan, of few rows in two other columns and then of more in the first; bytes that are kept then.
+    let kept = |fixture: &Fixture| {
+        let statements: Vec<AttachedScans> = (0..6).map(|_| fixture.statement()).collect();
+        let attach = |place: usize, segment: &Segment, test: &CodeTest| {
+            statements[place].attach(segment.column(0), test, 0..1).unwrap()
+        };
+        let lead = |segment: &Segment, scan: &ScanAttachment| {
+            let column = segment.column(0).as_coded().unwrap();
+            let read = GranuleRead { column, rows: 0..GRANULE_ROWS, skips: true, told: &|_| {} };
+            assert_eq!(led_for(scan.find(0, &read)), 1);
+            fixture.shared.kept_bytes()
+        };
+        let small = [0, 1].map(|i| [attach(2 * i, &others[i], &few(9)), attach(2 * i + 1, &others[i], &few(9))]);
+        let large = [4, 5].map(|place| attach(place, &fixture.segment, &test));
+        let bytes = [lead(&others[0], &small[0][0]), lead(&others[1], &small[1][0])];
+        (bytes, lead(&fixture.segment, &large[0]))
+    };
+    let ([one, two], all) = kept(&Fixture::new(GRANULE_ROWS, 1 << 20));
+    assert!(one < two && two < all - two, "{one}, {two} and {all} bytes");
+    let large = all - two;
+    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, all)), ([one, two], all));
+    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, all - 1)).1, large + two - one, "the oldest went");
+    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, large + 1)).1, large, "both went");
+}
+
+#[test]
+fn what_is_gone_is_not_remembered() {
+    let fixture = Fixture::new(GRANULE_ROWS, 1 << 20);
+    let statement = fixture.statement();
+    let stays = fixture.attach(&statement, &few(9));
+    (0..1000).for_each(|_| drop(fixture.attach(&statement, &few(10))));
+    assert!(statement.remembered() < 20, "{}", statement.remembered());
+    statement.end();
+    assert_eq!(fixture.shared.attached(), 0, "what is there ends with it");
+    drop(stays);
     fixture.is_clean();
 }
 
