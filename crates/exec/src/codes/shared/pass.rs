@@ -5,7 +5,7 @@
 //! by a bitmap, and then only what is found. The others are tested one after the other, on codes that the first test
 //! brought into the cache.
 //!
-//! Who finds few rows is guessed from how many codes it looks for. Where the guess is wrong, since a code is frequent or
+//! Who finds few rows is guessed from how many codes it looks for. Where that is wrong, since a code is frequent or
 //! codes follow the order of the rows, a granule has many rows for scans that would be found together: the pass *gives
 //! up* finding them so, tests some of them one after the other, and leaves the rest to themselves. The bounds of the
 //! granule's codes decide first, for whom they decide.
