@@ -184,7 +184,7 @@ mod tests {
         fn work(&self) {
             assert!(!self.inside.swap(true, Relaxed), "two have the turn");
             self.n.fetch_add(1, Relaxed);
-            if self.n.load(Relaxed) % 64 == 0 {
+            if self.n.load(Relaxed).is_multiple_of(64) {
                 std::thread::yield_now();
             }
             self.inside.store(false, Relaxed);

@@ -2,6 +2,7 @@
 
 pub(crate) mod any_of_list;
 pub(crate) mod checked;
+pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod letters;

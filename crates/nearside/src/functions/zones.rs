@@ -37,8 +37,8 @@ struct Zoned {
     tries: bool,
 }
 
-/// A cast of a time, or a day, of one type to one where there is a zone, or none, in place of one: by the zone's clocks.
-/// `None` for other casts, and in UTC, where they are the same.
+/// A cast of a time, or a day, of one type to one where there is a zone, or none, in place of one: by the zone's
+/// clocks. `None` for other casts, and in UTC, where they are the same.
 pub(crate) fn between_clocks(inner: &Expr, from: &DataType, to: &DataType, tries: bool) -> Option<Expr> {
     use DataType::{Date32, Timestamp};
     let (zone, time, unit) = match (from, to) {

@@ -23,6 +23,7 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::checked;
+use crate::functions::domains;
 use crate::functions::flat;
 use crate::functions::parts;
 use crate::functions::patterns;
@@ -72,6 +73,7 @@ impl Planner {
         scalars.extend(any_of_list::functions());
         scalars.extend(patterns::functions());
         scalars.extend(spelled::functions());
+        scalars.extend(domains::functions());
         scalars.extend(
             [
                 flat::function(),

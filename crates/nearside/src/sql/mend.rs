@@ -2,8 +2,8 @@
 //!
 //! # Limits
 //! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
-//! them. What the planner takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column
-//! `AS a`, and casts further inside.
+//! them. What the planner takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another
+//! column `AS a`, and casts further inside.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

@@ -42,9 +42,13 @@ fn looking_for(ranges: impl IntoIterator<Item = Range<u32>>) -> CodeTest {
     CodeTest::new(0, CodeRanges::ascending(ranges, VALUES))
 }
 
+fn looking_for_one(range: Range<u32>) -> CodeTest {
+    looking_for(std::iter::once(range))
+}
+
 /// A few codes from `first` on.
 fn few(first: u32) -> CodeTest {
-    looking_for([first..first + 3])
+    looking_for_one(first..first + 3)
 }
 
 /// What a scan finds by itself.
@@ -161,8 +165,8 @@ fn many_scans_are_found_together_and_one_by_one() {
     // Few rows, in one range and in several that overlap others', none, most, all but few.
     let mut tests: Vec<CodeTest> = (0..40).map(|i| few(i * 2)).collect();
     tests.push(looking_for([5..6, 9..11, 4000..4002]));
-    tests.push(looking_for([VALUES - 1..VALUES]));
-    tests.push(looking_for([100..3000]));
+    tests.push(looking_for_one(VALUES - 1..VALUES));
+    tests.push(looking_for_one(100..3000));
     tests.push(looking_for([0..50, 60..VALUES]));
     tests.push(looking_for((0..VALUES / 4).map(|i| i * 4..i * 4 + 1)));
     let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
@@ -307,7 +311,7 @@ fn rows_of_a_frequent_code_are_not_dealt_out() {
     let mut random = Random::new(5);
     let hot = segment_of(3 * GRANULE_ROWS, |row| if row % 2 == 0 { 7 } else { random.below(VALUES as usize) });
     let fixture = Fixture::of_segment(hot, SharedScans::default());
-    let tests: Vec<CodeTest> = (0..64).map(|i| if i % 4 == 0 { few(20 + i) } else { looking_for([7..8]) }).collect();
+    let tests: Vec<CodeTest> = (0..64).map(|i| if i % 4 == 0 { few(20 + i) } else { looking_for_one(7..8) }).collect();
     let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
     let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
     for granule in 0..3 {
@@ -352,7 +356,7 @@ fn bounds_of_granules_decide_for_each_reader() {
     let last = VALUES as usize - 16;
     let sorted = segment_of(4 * GRANULE_ROWS, |row| last + 2 * (row / GRANULE_ROWS) + row % GRANULE_ROWS / 40_000);
     let fixture = Fixture::of_segment(sorted, SharedScans::default());
-    let after = |first: u32| looking_for([VALUES - 16 + first..VALUES]);
+    let after = |first: u32| looking_for_one(VALUES - 16 + first..VALUES);
     let tests: Vec<CodeTest> = (0..64).map(|i| if i % 8 == 7 { few(i) } else { after(i % 8) }).collect();
     let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
     let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
@@ -441,7 +445,7 @@ fn results_give_way_to_what_statements_need() {
 
 #[test]
 fn as_many_old_results_go_as_take_the_room() {
-    let (others, test) = ([segment(GRANULE_ROWS + 1), segment(GRANULE_ROWS + 2)], looking_for([100..300]));
+    let (others, test) = ([segment(GRANULE_ROWS + 1), segment(GRANULE_ROWS + 2)], looking_for_one(100..300));
     // Leads for another scan, of few rows in two other columns and then of more in the first; bytes that are kept then.
     let kept = |fixture: &Fixture| {
         let statements: Vec<AttachedScans> = (0..6).map(|_| fixture.statement()).collect();
@@ -507,9 +511,9 @@ fn statements_that_come_and_go_find_their_rows() {
 fn one_statement(fixture: &Fixture, all_attached: &Barrier, random: &mut Random) -> bool {
     let first = random.below(VALUES as usize - 10) as u32;
     let test = match random.below(6) {
-        0 => looking_for([first..VALUES]),
+        0 => looking_for_one(first..VALUES),
         1 => looking_for((0..40).map(|i| i * 100..i * 100 + 2)),
-        _ => looking_for([first..first + 1 + random.below(9) as u32]),
+        _ => looking_for_one(first..first + 1 + random.below(9) as u32),
     };
     let statement = Statement::new(1, Budget::unlimited());
     let scans = fixture.of(statement.clone());

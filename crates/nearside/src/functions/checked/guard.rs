@@ -21,11 +21,13 @@ use datafusion_expr::utils::split_binary_owned;
 use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, binary_expr, lit};
 
 use super::operators;
+use crate::functions::domains::is_partial;
 
-/// Whether evaluating `expr` for a row can fail in a checked operator: one of them reads a column (or what stands for
-/// one). Constant arithmetic is folded before it is run and is not meant; nor are casts and other functions.
+/// Whether evaluating `expr` for a row can fail in a checked operator, or a function such as `ln`: one of them reads a
+/// column (or what stands for one). Constant arithmetic is folded before it is run and is not meant; nor are casts and
+/// other functions.
 pub fn can_fail(expr: &Expr) -> bool {
-    any(expr, |e| operators::is_checked(e) && any(e, is_variable))
+    any(expr, |e| (operators::is_checked(e) || is_partial(e)) && any(e, is_variable))
 }
 
 /// `expr` of a WHERE or ON: the conjunctions and disjunctions at the top stay, what is below them is guarded.

@@ -1,0 +1,159 @@
+//! Logarithms, powers and inverse functions fail where they have no value, as in PostgreSQL and as `sqrt` does, which
+//! DataFusion's give as NaN or an infinity: `ln(0)`, `power(-1, 0.5)`, `acos(2)`.
+//!
+//! # Limits
+//! What is too large for a float is an infinity, as it is in sums and products of floats.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use datafusion_common::{Result, exec_err};
+use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion_functions::math;
+
+/// Where a function has values.
+#[derive(Debug, Clone, Copy)]
+enum Domain {
+    /// Above zero: each argument of a logarithm.
+    Positive,
+    /// From -1 to 1.
+    Unit,
+    /// From 1.
+    FromOne,
+    /// Of a negative number only whole powers.
+    Power,
+}
+
+/// A function of DataFusion's that fails outside of where it has values.
+#[derive(Debug)]
+struct Partial {
+    known: Arc<ScalarUDF>,
+    domain: Domain,
+}
+
+/// The functions, in place of DataFusion's of the same names.
+pub(crate) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let all = [
+        (math::ln(), Domain::Positive),
+        (math::log(), Domain::Positive),
+        (math::log2(), Domain::Positive),
+        (math::log10(), Domain::Positive),
+        (math::acos(), Domain::Unit),
+        (math::asin(), Domain::Unit),
+        (math::atanh(), Domain::Unit),
+        (math::acosh(), Domain::FromOne),
+        (math::power(), Domain::Power),
+    ];
+    all.into_iter().map(|(known, domain)| Arc::new(ScalarUDF::from(Partial { known, domain })))
+}
+
+/// Whether it is a call of a function that fails for some numbers.
+pub(crate) fn is_partial(expr: &Expr) -> bool {
+    let Expr::ScalarFunction(call) = expr else { return false };
+    call.func.inner().is::<Partial>() || call.name() == "sqrt"
+}
+
+impl Partial {
+    /// Fails where a row has an argument of which there is no value.
+    fn check(&self, args: &[ColumnarValue]) -> Result<()> {
+        let numbers: Vec<ArrayRef> = ColumnarValue::values_to_arrays(args)?
+            .iter()
+            .map(|values| cast(values, &DataType::Float64))
+            .collect::<std::result::Result<_, _>>()?;
+        let numbers: Vec<_> = numbers.iter().map(|values| values.as_primitive::<Float64Type>()).collect();
+        let rows = numbers.first().map_or(0, |values| values.len());
+        let mut row_numbers = Vec::with_capacity(numbers.len());
+        for row in (0..rows).filter(|&row| numbers.iter().all(|values| values.is_valid(row))) {
+            row_numbers.clear();
+            row_numbers.extend(numbers.iter().map(|values| values.value(row)));
+            self.check_row(&row_numbers)?;
+        }
+        Ok(())
+    }
+
+    fn check_row(&self, numbers: &[f64]) -> Result<()> {
+        let name = self.known.name();
+        match (self.domain, numbers) {
+            (Domain::Positive, numbers) if numbers.contains(&0.0) => exec_err!("cannot take logarithm of zero"),
+            (Domain::Positive, numbers) if numbers.iter().any(|number| *number < 0.0) => {
+                exec_err!("cannot take logarithm of a negative number")
+            }
+            (Domain::Unit, [number]) if number.abs() > 1.0 => {
+                exec_err!("{name}({number}) has no value; the argument is to be from -1 to 1")
+            }
+            (Domain::FromOne, [number]) if *number < 1.0 => {
+                exec_err!("{name}({number}) has no value; the argument is to be 1 or more")
+            }
+            (Domain::Power, [base, exponent])
+                if *base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 =>
+            {
+                exec_err!("a negative number raised to a non-integer power yields a complex result")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+// Each function has one domain, so its name says all.
+impl PartialEq for Partial {
+    fn eq(&self, other: &Partial) -> bool {
+        self.known == other.known
+    }
+}
+
+impl Eq for Partial {}
+
+impl Hash for Partial {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.known.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Partial {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.known.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.known.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.known.inner().return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.known.inner().return_field_from_args(args)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.known.inner().coerce_types(types)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.known.inner().is_strict()
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        self.known.inner().output_ordering(input)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.known.inner().documentation()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.check(&args.args)?;
+        self.known.inner().invoke_with_args(args)
+    }
+}
