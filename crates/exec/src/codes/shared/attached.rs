@@ -39,6 +39,11 @@ impl AttachedScans {
         self.sharing.takes_part(bytes)
     }
 
+    /// Whether the scans of one statement share passes where there is no other statement.
+    pub(crate) fn shares_within(&self) -> bool {
+        self.sharing == ScanSharing::On
+    }
+
     /// Attaches a scan of some granules of a column; the one that was attached early, if there is one.
     pub(crate) fn attach(
         &self,

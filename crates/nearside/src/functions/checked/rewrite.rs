@@ -15,6 +15,7 @@ use datafusion_optimizer::AnalyzerRule;
 use super::guard::{guard, guard_condition};
 use super::nearest::{is_nearest, is_nearest_call, nearest, rounds};
 use super::operators;
+use crate::functions::domains::is_partial;
 
 /// The analyzer rule: replaces every `+ - * / %` on integers and decimals, and unary minus on integers, by its
 /// checked form. Runs after type coercion, since it asks for the operands' final types. A plan that went through it
@@ -125,6 +126,7 @@ fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => operators::function(binary.op).is_some(),
         Expr::Negative(_) => true,
+        Expr::ScalarFunction(_) => is_partial(expr),
         Expr::Cast(cast) => cast.field.data_type().is_integer(),
         Expr::TryCast(cast) => cast.field.data_type().is_integer(),
         _ => false,
