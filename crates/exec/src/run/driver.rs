@@ -194,7 +194,7 @@ impl Driver {
     fn attach_early(&self) {
         let Context { scheduler, shared, statement, .. } = &self.context;
         if let (Some(attached), Some(source)) = (&self.attached, &self.source)
-            && (attached.shares_within() || scheduler.other_statements(statement) > 0 || !shared.is_idle())
+            && attached.attaches_early(|| scheduler.other_statements(statement) > 0 || !shared.is_idle())
         {
             let attach = || attach_scans(source.plan(), attached, self.context.scan).is_ok();
             let _ = catch_unwind(AssertUnwindSafe(attach));

@@ -175,9 +175,9 @@ fn polled(execution: &Execution) {
     assert!(matches!(first, Poll::Pending));
 }
 
-/// A statement that is alone attaches nothing before it is prepared: there is nobody who would read for it.
+/// A statement that waits attaches before it is prepared, the first one too: its own scans read for each other.
 #[test]
-fn who_is_alone_does_not_attach_early() {
+fn who_waits_attaches_early() {
     let (snapshot, shared) = (numbers(false), Arc::new(SharedScans::default()));
     let topology = Arc::new(Topology::synthetic(1, 1, 1, 1));
     let one = Scheduler::new(topology, Config { threads: Some(1), ..Config::default() });
@@ -194,10 +194,10 @@ fn who_is_alone_does_not_attach_early() {
     has_begun.recv().unwrap();
     let first = run(&plan, of_first);
     polled(&first);
-    assert_eq!(shared.attached(), 0);
+    assert_eq!(shared.attached(), 2);
     let second = run(&plan, context(2));
     polled(&second);
-    assert_eq!(shared.attached(), 2, "it waits for the first one");
+    assert_eq!(shared.attached(), 4, "each in two segments");
     drop(go);
     let expected = drain(&run(&plan, context_of(ScanSharing::Off, &shared, 0))).unwrap();
     assert_eq!(drain(&first).unwrap(), expected);

@@ -39,9 +39,9 @@ impl AttachedScans {
         self.sharing.takes_part(bytes)
     }
 
-    /// Whether the scans of one statement share passes where there is no other statement.
-    pub(crate) fn shares_within(&self) -> bool {
-        self.sharing == ScanSharing::On
+    /// Whether scans are to be attached before they are prepared, where there are `others`, or none.
+    pub(crate) fn attaches_early(&self, others: impl FnOnce() -> bool) -> bool {
+        self.sharing.attaches_early(others)
     }
 
     /// Attaches a scan of some granules of a column; the one that was attached early, if there is one.

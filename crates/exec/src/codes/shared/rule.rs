@@ -62,6 +62,16 @@ impl ScanSharing {
         }
     }
 
+    /// Whether scans of a statement are to be attached before they are prepared. Binding them takes time, so on `auto`
+    /// it is done only where there are `others` that may read for them; on `on` the scans of a lone statement share.
+    pub(super) fn attaches_early(self, others: impl FnOnce() -> bool) -> bool {
+        match self {
+            ScanSharing::Off => false,
+            ScanSharing::On => true,
+            ScanSharing::Auto => others(),
+        }
+    }
+
     /// Whether a scan that takes part reads for others too, where `scans` of the column are under way, itself one of
     /// them.
     pub(super) fn shares(self, scans: usize) -> bool {
@@ -156,6 +166,15 @@ pub(super) fn ways(candidates: &[Candidate], codes: u32, bytes_max: u64) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lone_statement_attaches_early_on_word_only() {
+        for others in [false, true] {
+            assert!(!ScanSharing::Off.attaches_early(|| others));
+            assert!(ScanSharing::On.attaches_early(|| others));
+            assert_eq!(ScanSharing::Auto.attaches_early(|| others), others);
+        }
+    }
 
     #[test]
     fn names_are_read_back() {
