@@ -74,6 +74,8 @@ impl AttachedScans {
             statement: Arc::downgrade(&self.statement),
             wanted: wanted.into_iter().map(AtomicU64::new).collect(),
             left: AtomicUsize::new(count),
+            kept: (0..of_column.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
+            waiting: AtomicUsize::new(0),
             has_many: AtomicBool::new(false),
         });
         let attachment = Arc::new(ScanAttachment {
@@ -176,7 +178,7 @@ impl ScanAttachment {
 
     fn lead(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
         let leading = Leading { column: &self.column, shared: &self.shared, granule };
-        let Some(readers) = self.column.readers(&self.scan, &self.shared) else { return SharedTurn::Alone };
+        let Some(readers) = self.column.readers(&self.scan, granule, &self.shared) else { return SharedTurn::Alone };
         let pass = SharedPass::read(&readers, &self.scan, read);
         if pass.learned() {
             self.column.look_again();
@@ -193,10 +195,8 @@ impl ScanAttachment {
 
     /// Whether nearly all rows were found, and are kept.
     pub(crate) fn has_little_left(&self) -> bool {
-        let (left, granules) = (self.scan.left(), 0..self.column.granules.len());
-        let wanted = granules.filter(|granule| self.scan.wants(*granule));
-        let mut missing = wanted.filter(|granule| !self.column.is_kept(*granule, &self.scan));
-        left > 0 && missing.nth(left / NEARLY_ALL).is_none()
+        let left = self.scan.left();
+        left > 0 && self.scan.missing() <= left / NEARLY_ALL
     }
 
     /// Granules that are not marked are not wanted.
@@ -210,9 +210,8 @@ impl ScanAttachment {
 
     fn unwant(&self, granule: usize) {
         let mut here = self.column.granules[granule].lock();
-        if self.scan.unwant(granule) {
-            here.unwanted(self.scan.number);
-        }
+        self.scan.unwant(granule);
+        here.take(granule, &self.scan);
     }
 
     /// The scan wants nothing more.

@@ -9,10 +9,14 @@
 //!
 //! Invariants:
 //! - Nobody ever waits for another scan: a granule that another task reads at this moment is read a second time.
-//! - What is kept with a granule is dropped when all that it was kept for have taken it, detached or stopped, when a
-//!   scan that came later leads at the granule and keeps its own, and when younger results need the room or the
-//!   database is short of memory; it is bounded by a budget of its own. What is not kept is read again by whoever needs
-//!   it.
+//! - What is kept with a granule is dropped when all that it was kept for have taken it, detached or stopped. It is
+//!   bounded by a budget of its own, which is full for those who come later: what younger results would push out is
+//!   what older statements, which run first, are about to take, and all would be read over and over. Only what nobody
+//!   takes any more gives way ([`Stall`]), and everything where the database is short of memory. What is not kept is
+//!   read again by whoever needs it.
+//! - A pass looks for the rows of a scan in a granule only where none are kept for it there, so that a granule is read
+//!   for a scan once, unless what was found had no room: then some granules are read by each scan for itself, as many
+//!   more as the pass was long.
 //! - A scan that detaches, whatever for, leaves nothing behind; a pass whose leader fails leaves its granule as it was.
 //! - Whether a granule is wanted by a scan, read by somebody or kept for somebody changes under its lock only.
 //! - Only statements of one priority share: none works for a less urgent one.
@@ -53,10 +57,10 @@ use super::filter::CodeTest;
 pub(crate) use attached::{AttachedScans, ScanAttachment, SharedTurn};
 use pass::SharedPass;
 pub(crate) use pass::{FoundRows, GranuleRead};
-use readers::PassReaders;
+use readers::{PassReaders, ReaderList};
 pub use rule::ScanSharing;
 pub(crate) use rule::is_found_soon;
-use rule::may_lead;
+use rule::{Stall, alone_after, may_lead};
 
 /// Bytes that results may take which wait for their scans, of a whole database.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
@@ -89,6 +93,14 @@ pub struct SharedScans {
     numbers: AtomicU64,
     /// The next stamp of readers.
     stamps: AtomicU64,
+    kept: Mutex<KeptLists>,
+}
+
+/// Those that results are kept for.
+#[derive(Default)]
+struct KeptLists {
+    lists: Vec<Weak<ReaderList>>,
+    stall: Stall,
 }
 
 /// A stored column, and the priority that users gave the statements.
@@ -109,6 +121,7 @@ impl SharedScans {
             looked_for: whole.child(READERS_NAME, Some(bytes_max)),
             numbers: AtomicU64::new(0),
             stamps: AtomicU64::new(0),
+            kept: Mutex::default(),
         }
     }
 
@@ -157,33 +170,47 @@ impl SharedScans {
         }
     }
 
-    /// Room for what was found for the readers of a stamp, if need be that of results that have waited longest. Where
-    /// the database is short of memory there is none, and all results go.
-    fn room_for(&self, bytes: u64, stamp: u64) -> Option<Reservation> {
+    /// Room for what was found. Where the database is short of memory there is none, and all results go; where there is
+    /// none since nobody takes what was found for the oldest readers, theirs go.
+    fn room_for(&self, bytes: u64) -> Option<Reservation> {
         let needed = self.results.limit_bytes().map_or(0, |limit| FREE_FACTOR * limit);
         if self.whole.available_bytes().is_some_and(|free| free < needed) {
-            while self.drop_oldest(u64::MAX) {}
+            if self.kept_bytes() > 0 {
+                self.drop_kept(|_| true);
+            }
             return None;
         }
-        loop {
-            if let Ok(room) = self.results.reserve(bytes) {
-                return Some(room);
-            }
-            if !self.drop_oldest(stamp) {
-                return None;
-            }
+        if let Ok(room) = self.results.reserve(bytes) {
+            return Some(room);
         }
+        let stalled = self.stalled()?;
+        self.drop_kept(|list| list.stamp() == stalled);
+        self.results.reserve(bytes).ok()
     }
 
-    /// Drops the results of those readers of a stamp before this one that were put together first: their scans are the
-    /// ones that take nothing. Whether there may have been any.
-    fn drop_oldest(&self, before: u64) -> bool {
+    /// Results may be kept for these readers.
+    fn remember(&self, list: &Arc<ReaderList>) {
+        let lists = &mut self.kept.lock().lists;
+        if lists.len() == lists.capacity() {
+            lists.retain(|known| known.strong_count() > 0);
+            let living = lists.len();
+            lists.reserve(living + 1);
+        }
+        lists.push(Arc::downgrade(list));
+    }
+
+    /// There was no room: the stamp of the oldest readers that something is kept for, if nobody takes it any more.
+    fn stalled(&self) -> Option<u64> {
+        let mut kept = self.kept.lock();
+        let of_some = kept.lists.iter().filter_map(Weak::upgrade).filter(|list| list.kept() > 0);
+        let oldest = of_some.min_by_key(|list| list.stamp())?;
+        kept.stall.refused(oldest.stamp(), oldest.taken()).then(|| oldest.stamp())
+    }
+
+    /// Drops what is kept for some readers.
+    fn drop_kept(&self, of: impl Fn(&ReaderList) -> bool) {
         let columns: Vec<Arc<SharedColumn>> = self.columns.lock().values().cloned().collect();
-        let oldest =
-            columns.iter().map(|column| (column.oldest.load(Relaxed), column)).min_by_key(|(oldest, _)| *oldest);
-        let Some((_, column)) = oldest.filter(|(oldest, _)| *oldest < before) else { return false };
-        column.drop_oldest();
-        true
+        columns.iter().for_each(|column| column.drop_kept(&of));
     }
 }
 
@@ -211,6 +238,10 @@ pub(crate) struct WaitingScan {
     wanted: Box<[AtomicU64]>,
     /// How many these are.
     left: AtomicUsize,
+    /// A bit for each of those of which something is kept for it.
+    kept: Box<[AtomicU64]>,
+    /// How many these are.
+    waiting: AtomicUsize,
     /// It was found out to have many rows although it looks for few codes.
     has_many: AtomicBool,
 }
@@ -229,9 +260,9 @@ impl WaitingScan {
         self.left.load(Relaxed)
     }
 
-    /// Whether it is worth working for.
-    fn is_alive(&self) -> bool {
-        self.left() > 0 && !self.is_stopped()
+    /// Granules that it wants and that nothing is kept of for it.
+    fn missing(&self) -> usize {
+        self.left().saturating_sub(self.waiting.load(Relaxed))
     }
 
     /// Whether its statement stopped, or ended.
@@ -253,6 +284,29 @@ impl WaitingScan {
         self.wanted[granule / WORD].load(Relaxed) >> (granule % WORD) & 1 == 1
     }
 
+    fn is_kept(&self, granule: usize) -> bool {
+        self.kept[granule / WORD].load(Relaxed) >> (granule % WORD) & 1 == 1
+    }
+
+    /// Whether it is worth working for at a granule.
+    fn needs(&self, granule: usize) -> bool {
+        self.wants(granule) && !self.is_kept(granule)
+    }
+
+    /// Something is kept of a granule. The granule's lock is held.
+    fn keep(&self, granule: usize) {
+        self.kept[granule / WORD].fetch_or(1 << (granule % WORD), Relaxed);
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// Nothing is kept of a granule; whether something was. The granule's lock is held.
+    fn unkeep(&self, granule: usize) -> bool {
+        let bit = 1 << (granule % WORD);
+        let was = self.kept[granule / WORD].fetch_and(!bit, Relaxed) & bit != 0;
+        self.waiting.fetch_sub(usize::from(was), Relaxed);
+        was
+    }
+
     /// It does not want a granule; whether it did. The granule's lock is held.
     fn unwant(&self, granule: usize) -> bool {
         let bit = 1 << (granule % WORD);
@@ -269,8 +323,6 @@ struct SharedColumn {
     /// How many scans there are, for a look without the lock.
     running: AtomicUsize,
     granules: Box<[Mutex<SharedGranule>]>,
-    /// No results that are kept are of readers with a smaller stamp; the largest number where there are none.
-    oldest: AtomicU64,
 }
 
 /// The scans of a column.
@@ -284,16 +336,19 @@ struct ColumnScans {
     readers: Option<(u64, Arc<PassReaders>)>,
     /// Passes that were read for those.
     passes: usize,
-    /// So many granules are read by each scan for itself: what was found last had no room.
+    /// So many granules are read by each scan for itself: what was found last had no room, or was for nobody.
     alone: usize,
 }
 
 impl ColumnScans {
-    /// The readers that there are, if the scan of this number is one of them and it is not time to look for others.
-    fn known(&mut self, number: u64) -> Option<Arc<PassReaders>> {
+    /// The readers that there are, if the scan of this number is one of them, the granule is of use to half of them and
+    /// it is not time to look for others.
+    fn known(&mut self, number: u64, granule: usize) -> Option<Arc<PassReaders>> {
         let look_again = self.passes >= PASSES_PER_LOOK.min(1 + self.all.len() / SCANS_PER_PASS);
         let (changes, readers) = self.readers.as_ref()?;
-        let good = (*changes == self.changes || !look_again) && readers.list().place(number).is_some();
+        let good = (*changes == self.changes || !look_again)
+            && readers.list().place(number).is_some()
+            && 2 * readers.needing(granule) >= readers.scans().len() - 1;
         self.passes += usize::from(good);
         good.then(|| Arc::clone(readers))
     }
@@ -304,45 +359,56 @@ impl ColumnScans {
 struct SharedGranule {
     /// Somebody reads it for all.
     is_read: bool,
-    kept: Option<KeptPass>,
+    /// No scan is in two of them.
+    kept: Vec<KeptPass>,
 }
 
 /// What waits for scans.
 struct KeptPass {
     pass: Arc<SharedPass>,
-    /// Scans that it found rows for and that want the granule.
-    left: usize,
+    /// A bit for each of its readers that has not taken what was found for it.
+    waiting: Box<[u64]>,
+}
+
+impl KeptPass {
+    /// The scan of this number gets nothing any more; whether it would have.
+    fn leave(&mut self, number: u64) -> bool {
+        let Some(place) = self.pass.readers().place(number) else { return false };
+        let bit = 1 << (place % WORD);
+        let did = self.waiting[place / WORD] & bit != 0;
+        self.waiting[place / WORD] &= !bit;
+        did
+    }
 }
 
 impl SharedGranule {
-    /// A scan does not want it: what is kept for nobody else goes.
-    fn unwanted(&mut self, number: u64) {
-        let Some(kept) = &mut self.kept else { return };
-        if kept.pass.readers().place(number).is_some() {
-            kept.left -= 1;
-            if kept.left == 0 {
-                self.kept = None;
-            }
+    /// What is kept for a scan is kept no more: the pass that found it, if there was one.
+    fn take(&mut self, granule: usize, scan: &WaitingScan) -> Option<Arc<SharedPass>> {
+        if !scan.unkeep(granule) {
+            return None;
         }
+        let place = self.kept.iter_mut().position(|kept| kept.leave(scan.number))?;
+        let pass = Arc::clone(&self.kept[place].pass);
+        if self.kept[place].waiting.iter().all(|word| *word == 0) {
+            self.kept.swap_remove(place);
+            pass.readers().dropped();
+        }
+        Some(pass)
     }
 }
 
 impl SharedColumn {
     fn new(key: SharedKey, granules: usize) -> SharedColumn {
         let granules = (0..granules).map(|_| Mutex::default()).collect();
-        let (running, oldest) = (AtomicUsize::new(0), AtomicU64::new(u64::MAX));
-        SharedColumn { key, scans: Mutex::default(), running, granules, oldest }
+        SharedColumn { key, scans: Mutex::default(), running: AtomicUsize::new(0), granules }
     }
 
     /// What comes next for a scan that has come to a granule.
     fn turn(&self, scan: &WaitingScan, granule: usize, may_lead: impl FnOnce() -> bool) -> Turn {
         let mut here = self.granules[granule].lock();
         let wanted = scan.unwant(granule);
-        let kept = here.kept.as_ref().filter(|kept| kept.pass.readers().place(scan.number).is_some());
-        if let Some(pass) = kept.map(|kept| Arc::clone(&kept.pass)) {
-            if wanted {
-                here.unwanted(scan.number);
-            }
+        if let Some(pass) = here.take(granule, scan) {
+            pass.readers().took();
             return Turn::Take(pass);
         }
         if here.is_read || !wanted || !may_lead() {
@@ -352,23 +418,28 @@ impl SharedColumn {
         Turn::Lead
     }
 
-    /// Keeps what a pass found, if there is room for it; for how many it found something.
+    /// Keeps what a pass found, if there is room for it; for how many.
     fn keep(&self, granule: usize, mut pass: SharedPass, readers: &PassReaders, shared: &SharedScans) -> usize {
-        match shared.room_for(pass.bytes(), pass.readers().stamp()) {
+        match shared.room_for(pass.bytes()) {
             Some(room) => pass.charge(room),
             None => {
-                self.scans.lock().alone = PASSES_PER_LOOK;
+                self.scans.lock().alone = alone_after(readers.scans().len());
                 return 0;
             }
         }
-        let stamp = pass.readers().stamp();
         let mut here = self.granules[granule].lock();
-        let wanting = || readers.scans().iter().filter(|scan| scan.wants(granule));
-        let found = wanting().filter(|scan| pass.looked_for(scan.number)).count();
-        let left = wanting().count();
-        if left > 0 {
-            here.kept = Some(KeptPass { pass: Arc::new(pass), left });
-            self.oldest.fetch_min(stamp, Relaxed);
+        let mut waiting = vec![0u64; readers.scans().len().div_ceil(WORD)].into_boxed_slice();
+        let mut found = 0;
+        for (place, scan) in readers.scans().iter().enumerate() {
+            if scan.needs(granule) && pass.looked_for(place) {
+                waiting[place / WORD] |= 1 << (place % WORD);
+                scan.keep(granule);
+                found += 1;
+            }
+        }
+        if found > 0 {
+            pass.readers().keeps();
+            here.kept.push(KeptPass { pass: Arc::new(pass), waiting });
         }
         found
     }
@@ -378,20 +449,15 @@ impl SharedColumn {
         self.scans.lock().readers = None;
     }
 
-    /// Whether a granule is kept for a scan.
-    fn is_kept(&self, granule: usize, scan: &WaitingScan) -> bool {
-        self.granules[granule].lock().kept.as_ref().is_some_and(|kept| kept.pass.looked_for(scan.number))
-    }
-
-    /// Those that a pass is read for, `leader` one of them, or nobody.
-    fn readers(&self, leader: &Arc<WaitingScan>, shared: &SharedScans) -> Option<Arc<PassReaders>> {
+    /// Those that a pass over a granule is read for, `leader` one of them, or nobody.
+    fn readers(&self, leader: &Arc<WaitingScan>, granule: usize, shared: &SharedScans) -> Option<Arc<PassReaders>> {
         let (all, changes) = {
             let mut scans = self.scans.lock();
             if scans.alone > 0 {
                 scans.alone -= 1;
                 return None;
             }
-            if let Some(known) = scans.known(leader.number) {
+            if let Some(known) = scans.known(leader.number, granule) {
                 return Some(known);
             }
             // Others that find themselves among the readers that there are need not wait for better ones.
@@ -399,21 +465,36 @@ impl SharedColumn {
             (scans.all.clone(), scans.changes)
         };
         let stamp = shared.stamps.fetch_add(1, Relaxed);
-        let bytes_max = shared.results.limit_bytes().unwrap_or(u64::MAX);
-        let readers = Arc::new(PassReaders::new(&all, leader, (bytes_max, &shared.looked_for), stamp)?);
-        self.scans.lock().readers = Some((changes, Arc::clone(&readers)));
-        Some(readers)
+        let free = shared.results.available_bytes().unwrap_or(u64::MAX);
+        let readers = PassReaders::new(&all, leader, granule, (free, &shared.looked_for), stamp).map(Arc::new);
+        if let Some(readers) = &readers {
+            shared.remember(readers.list());
+        }
+        let mut scans = self.scans.lock();
+        match &readers {
+            Some(readers) => scans.readers = Some((changes, Arc::clone(readers))),
+            None => {
+                scans.readers = None;
+                // Looking for some takes as long as reading a granule.
+                scans.alone = if all.len() > SCANS_PER_PASS { alone_after(1) } else { 0 };
+            }
+        }
+        readers
     }
 
-    /// Drops the results of the readers that were put together first.
-    fn drop_oldest(&self) {
-        let oldest = self.oldest.swap(u64::MAX, Relaxed);
-        for granule in &self.granules {
-            let mut here = granule.lock();
-            match here.kept.as_ref().map(|kept| kept.pass.readers().stamp()) {
-                Some(stamp) if stamp <= oldest => here.kept = None,
-                Some(stamp) => _ = self.oldest.fetch_min(stamp, Relaxed),
-                None => {}
+    /// Drops what is kept for some readers.
+    fn drop_kept(&self, of: impl Fn(&ReaderList) -> bool) {
+        // Scans that came later are not among the readers.
+        let all = self.scans.lock().all.clone();
+        for (granule, here) in self.granules.iter().enumerate() {
+            let mut here = here.lock();
+            for kept in here.kept.extract_if(.., |kept| of(kept.pass.readers())) {
+                kept.pass.readers().dropped();
+                let is_waiting = |scan: &&Arc<WaitingScan>| {
+                    let place = kept.pass.readers().place(scan.number);
+                    place.is_some_and(|place| kept.waiting[place / WORD] >> (place % WORD) & 1 == 1)
+                };
+                all.iter().filter(is_waiting).for_each(|scan| _ = scan.unkeep(granule));
             }
         }
     }

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use numa::Reservation;
 use storage::{CodePredicate, CodedColumn, GRANULE_ROWS};
 
-use super::WaitingScan;
 use super::readers::{PassReaders, ReaderList, ReaderRange};
 use super::rule::{APART_MAX, FEW_ROWS, hits_max};
+use super::{WORD, WaitingScan};
 use crate::codes::input::{InputRows, MarkedInput};
 use crate::mask::Mask;
 
@@ -50,6 +50,8 @@ pub(super) struct SharedPass {
     rows: usize,
     /// A reader's place above a row's place in the granule, ascending; `None` where that was given up.
     together: Option<Vec<u32>>,
+    /// A bit for each reader that is looked for among those: the others had no need of the granule.
+    needing: Box<[u64]>,
     /// A reader's place and its rows, by place; of those that still wanted the granule.
     apart: Vec<(u32, FoundRows)>,
     /// Some reader was found out to have many rows.
@@ -111,14 +113,20 @@ impl SharedPass {
     /// left out.
     pub(super) fn read(readers: &PassReaders, leader: &WaitingScan, read: &GranuleRead<'_>) -> SharedPass {
         let granule = read.rows.start / GRANULE_ROWS;
-        let together = together(readers, leader, read);
+        let mut needing = vec![0u64; readers.scans().len().div_ceil(WORD)].into_boxed_slice();
+        for (place, scan) in readers.scans().iter().enumerate() {
+            if scan.needs(granule) || scan.number() == leader.number() {
+                needing[place / WORD] |= 1 << (place % WORD);
+            }
+        }
+        let together = together(readers, &needing, leader, read);
         let bounds = read.bounds();
         // As many as are tested on their own wherever rows are few.
         let mut spare = APART_MAX.saturating_sub(readers.apart());
         let (mut apart, mut learned) = (Vec::new(), false);
         for (place, scan) in (0u32..).zip(readers.scans()) {
             let (is_apart, leads) = (readers.list().is_apart(place as usize), scan.number() == leader.number());
-            if !is_apart && together.is_some() || !leads && !scan.wants(granule) {
+            if !is_apart && together.is_some() || !has_bit(&needing, place as usize) {
                 continue;
             }
             if let Some(found) = bounds.and_then(|bounds| decided(scan, bounds)) {
@@ -141,7 +149,7 @@ impl SharedPass {
             apart.push((place, found(mask, read.rows.start)));
         }
         let (readers, start, rows) = (Arc::clone(readers.list()), read.rows.start, read.rows.len());
-        SharedPass { readers, start, rows, together, apart, learned, charged: None }
+        SharedPass { readers, start, rows, together, needing, apart, learned, charged: None }
     }
 
     /// Whose rows it found.
@@ -154,11 +162,15 @@ impl SharedPass {
         self.learned
     }
 
-    /// Whether it looked for the rows of the scan of this number.
-    pub(super) fn looked_for(&self, number: u64) -> bool {
-        self.readers.place(number).is_some_and(|place| {
-            self.of_apart(place).is_some() || self.together.is_some() && !self.readers.is_apart(place)
-        })
+    /// Whether it looked for the rows of the reader at a place.
+    pub(super) fn looked_for(&self, place: usize) -> bool {
+        self.of_apart(place).is_some() || self.of_together(place).is_some()
+    }
+
+    /// What was found together, if the reader at a place was looked for there.
+    fn of_together(&self, place: usize) -> Option<&[u32]> {
+        let was = !self.readers.is_apart(place) && has_bit(&self.needing, place);
+        self.together.as_deref().filter(|_| was)
     }
 
     /// What it found for the scan of this number, if it looked.
@@ -167,7 +179,7 @@ impl SharedPass {
         if let Some(found) = self.of_apart(place) {
             return Some(found.clone());
         }
-        let together = self.together.as_ref().filter(|_| !self.readers.is_apart(place))?;
+        let together = self.of_together(place)?;
         let first = (place as u32) << 16;
         let from = together.partition_point(|&hit| hit < first);
         let count = together[from..].partition_point(|&hit| hit >> 16 == place as u32);
@@ -192,7 +204,8 @@ impl SharedPass {
         };
         let apart: usize = self.apart.iter().map(|(_, found)| size_of::<(u32, FoundRows)>() + of(found)).sum();
         let together = self.together.as_ref().map_or(0, Vec::len);
-        (size_of::<SharedPass>() + 4 * together + apart) as u64
+        // The bits of who waits are as many as those of who needs it.
+        (size_of::<SharedPass>() + 4 * together + apart + 2 * size_of_val(&*self.needing)) as u64
     }
 
     /// Charges it.
@@ -202,7 +215,7 @@ impl SharedPass {
 }
 
 /// The rows of those that are found together, as [`SharedPass`] keeps them; `None` where they are too many.
-fn together(readers: &PassReaders, leader: &WaitingScan, read: &GranuleRead<'_>) -> Option<Vec<u32>> {
+fn together(readers: &PassReaders, needing: &[u64], leader: &WaitingScan, read: &GranuleRead<'_>) -> Option<Vec<u32>> {
     if readers.union().is_empty() {
         return Some(Vec::new());
     }
@@ -222,7 +235,12 @@ fn together(readers: &PassReaders, leader: &WaitingScan, read: &GranuleRead<'_>)
     }
     let mut codes = read.codes(&mask);
     codes.sort_unstable();
-    dealt_out(&codes, readers.ranges(), most)
+    let ranges = readers.ranges().iter().filter(|range| has_bit(needing, range.reader as usize));
+    dealt_out(&codes, ranges, most)
+}
+
+fn has_bit(words: &[u64], place: usize) -> bool {
+    words[place / WORD] >> (place % WORD) & 1 == 1
 }
 
 /// What the bounds of a granule's codes say of a scan's rows.
@@ -250,7 +268,7 @@ fn found(mask: Mask, start: usize) -> FoundRows {
 
 /// The rows of each reader, as [`SharedPass`] keeps them, unless they are more than `most`: `codes` have a code above a
 /// place, ascending; ranges ascend by their first code.
-fn dealt_out(codes: &[u64], ranges: &[ReaderRange], most: usize) -> Option<Vec<u32>> {
+fn dealt_out<'a>(codes: &[u64], ranges: impl Iterator<Item = &'a ReaderRange>, most: usize) -> Option<Vec<u32>> {
     let mut hits = Vec::with_capacity(codes.len());
     let mut from = 0;
     for range in ranges {
@@ -292,9 +310,9 @@ mod tests {
                 expected.extend(places.map(|(place, _)| reader << 16 | place));
             }
             if let Some(fewer) = expected.len().checked_sub(1) {
-                prop_assert_eq!(dealt_out(&sorted, &of, fewer), None);
+                prop_assert_eq!(dealt_out(&sorted, of.iter(), fewer), None);
             }
-            prop_assert_eq!(dealt_out(&sorted, &of, expected.len()), Some(expected));
+            prop_assert_eq!(dealt_out(&sorted, of.iter(), expected.len()), Some(expected));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use numa::{Budget, Reservation};
 use storage::{CodePredicate, GRANULE_ROWS};
@@ -46,6 +47,10 @@ pub(super) struct ReaderList {
     numbers: Vec<u64>,
     /// Whether each is tested on its own.
     apart: Vec<bool>,
+    /// Passes that are kept for them.
+    kept: AtomicUsize,
+    /// How often one of them took what was kept for it.
+    taken: AtomicU64,
 }
 
 impl ReaderList {
@@ -59,6 +64,31 @@ impl ReaderList {
         self.numbers.binary_search(&number).ok()
     }
 
+    /// Passes that are kept for them.
+    pub(super) fn kept(&self) -> usize {
+        self.kept.load(Relaxed)
+    }
+
+    /// A pass is kept for them.
+    pub(super) fn keeps(&self) {
+        self.kept.fetch_add(1, Relaxed);
+    }
+
+    /// A pass is kept for them no more.
+    pub(super) fn dropped(&self) {
+        self.kept.fetch_sub(1, Relaxed);
+    }
+
+    /// How often one of them took what was kept for it.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Relaxed)
+    }
+
+    /// One of them took what was kept for it.
+    pub(super) fn took(&self) {
+        self.taken.fetch_add(1, Relaxed);
+    }
+
     /// Whether a reader is tested on its own.
     pub(super) fn is_apart(&self, place: usize) -> bool {
         self.apart[place]
@@ -66,17 +96,19 @@ impl ReaderList {
 }
 
 impl PassReaders {
-    /// Of scans that are under way, ascending by number; `leader` is one of them. What waits for those that take part
-    /// is expected to take `bytes_max` at most; they themselves are charged to `budget`. `None` where nobody takes part
-    /// but the leader, or where there is no room.
+    /// Of scans that are under way, ascending by number, those that a granule is to be read for; `leader` is one of
+    /// them. What is going to wait for those that take part is expected to take `bytes_max` at most; they themselves are
+    /// charged to `budget`. `None` where nobody takes part but the leader, or where there is no room.
     pub(super) fn new(
         all: &[Arc<WaitingScan>],
         leader: &Arc<WaitingScan>,
+        granule: usize,
         (bytes_max, budget): (u64, &Arc<Budget>),
         stamp: u64,
     ) -> Option<PassReaders> {
         let mut scans: Vec<Arc<WaitingScan>> = vec![Arc::clone(leader)];
-        let others = all.iter().filter(|scan| scan.number() != leader.number() && scan.is_alive());
+        let is_other = |scan: &&Arc<WaitingScan>| scan.number() != leader.number();
+        let others = all.iter().filter(is_other).filter(|scan| scan.needs(granule) && !scan.is_stopped());
         scans.extend(others.cloned());
         let candidates: Vec<Candidate> = scans.iter().map(|scan| candidate(scan)).collect();
         let ways = ways(&candidates, leader.test().set().codes(), bytes_max);
@@ -101,7 +133,7 @@ impl PassReaders {
         let scans: Vec<Arc<WaitingScan>> = chosen.into_iter().map(|(scan, _)| scan).collect();
         let numbers = scans.iter().map(|scan| scan.number()).collect();
         let tested_apart = apart.iter().filter(|apart| **apart).count();
-        let list = Arc::new(ReaderList { stamp, numbers, apart });
+        let list = Arc::new(ReaderList { stamp, numbers, apart, kept: AtomicUsize::new(0), taken: AtomicU64::new(0) });
         Some(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
     }
 
@@ -113,6 +145,11 @@ impl PassReaders {
     /// The scans, ascending by number.
     pub(super) fn scans(&self) -> &[Arc<WaitingScan>] {
         &self.scans
+    }
+
+    /// How many need a granule.
+    pub(super) fn needing(&self, granule: usize) -> usize {
+        self.scans.iter().filter(|scan| scan.needs(granule)).count()
     }
 
     /// See the field.
@@ -158,6 +195,6 @@ fn candidate(scan: &WaitingScan) -> Candidate {
     let rows = GRANULE_ROWS as f64 * fraction;
     let of_granule =
         4.0 * if fraction <= FEW_ROWS { rows.max(1.0) } else { rows.min(GRANULE_ROWS as f64 / 32.0) + 16.0 };
-    let bytes = (of_granule * scan.left() as f64) as u64;
+    let bytes = (of_granule * scan.missing() as f64) as u64;
     Candidate { ranges: set.ranges().len(), fraction, bytes }
 }

@@ -40,6 +40,13 @@ const HITS_MAX: usize = 256 << 10;
 const HITS_EACH: usize = 16;
 /// Scans of a pass, at most.
 const TOGETHER_MAX: usize = 4096;
+/// Granules that each scan reads for itself after a pass of which nothing could be kept, for each of its readers: it took
+/// as long as reading a third of as many granules.
+const ALONE_EACH: usize = 4;
+/// The same, at least.
+const ALONE_MIN: usize = 16;
+/// How often there may be no room for what was found before what nobody took in that time gives way.
+const STALLED_REFUSALS: usize = 8;
 /// Codes of a column of which sets are kept as bitmaps.
 const BITMAP_CODES_MAX: u32 = 1 << 26;
 
@@ -117,6 +124,31 @@ pub(super) fn hits_max(scans: usize, rows: usize) -> usize {
     scans.saturating_mul(each.max(HITS_EACH)).min(HITS_MAX)
 }
 
+/// Granules that each scan reads for itself after a pass for so many readers of which nothing could be kept.
+pub(super) fn alone_after(readers: usize) -> usize {
+    ALONE_MIN.max(readers.saturating_mul(ALONE_EACH))
+}
+
+/// Whether what is kept for the oldest readers is still being taken.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    /// The readers' stamp, and how often something had been taken by them.
+    seen: Option<(u64, u64)>,
+    /// How often there was no room since then.
+    refusals: usize,
+}
+
+impl Stall {
+    /// There was no room while something was kept for the readers of a stamp, who took something so many times; whether
+    /// it should give way.
+    pub(super) fn refused(&mut self, stamp: u64, taken: u64) -> bool {
+        let now = Some((stamp, taken));
+        self.refusals = if self.seen == now { self.refusals + 1 } else { 0 };
+        self.seen = now;
+        self.refusals >= STALLED_REFUSALS
+    }
+}
+
 /// How a scan's rows are found in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
@@ -174,6 +206,17 @@ mod tests {
             assert!(ScanSharing::On.attaches_early(|| others));
             assert_eq!(ScanSharing::Auto.attaches_early(|| others), others);
         }
+    }
+
+    #[test]
+    fn what_somebody_takes_does_not_give_way() {
+        let mut stall = Stall::default();
+        for taken in 0..100 {
+            assert!(!stall.refused(7, taken));
+        }
+        assert!((1..STALLED_REFUSALS).all(|_| !stall.refused(7, 99)));
+        assert!(stall.refused(7, 99));
+        assert!(!stall.refused(8, 99), "others are the oldest now");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use storage::{Column, ColumnAllocator, GRANULE_ROWS, Segment, Serial, Stager, bu
 
 use super::rule::APART_MAX;
 use super::*;
+use crate::codes::input::InputRows;
 use crate::codes::ranges::CodeRanges;
 use crate::mask::Mask;
 
@@ -246,7 +247,7 @@ fn statements_of_another_priority_and_those_short_of_time_keep_to_themselves() {
 }
 
 #[test]
-fn results_that_wait_for_the_slow_make_room() {
+fn results_that_wait_for_the_slow_are_bounded() {
     // Room for the results of one granule, but not of two.
     let fixture = Fixture::new(2 * GRANULE_ROWS, 20_000);
     let test = looking_for((0..VALUES / 8).map(|i| i * 8..i * 8 + 1));
@@ -263,26 +264,101 @@ fn results_that_wait_for_the_slow_make_room() {
     fixture.is_clean();
 }
 
+/// What is kept for statements that are about to take it stays; what nobody takes any more gives way.
 #[test]
-fn old_results_give_way_to_later_ones_and_those_to_nobody() {
-    let fixture = Fixture::new(GRANULE_ROWS, 17_000);
+fn results_that_nobody_takes_give_way_to_later_ones() {
+    let fixture = Fixture::new(3 * GRANULE_ROWS, 40_000);
+    let test = looking_for((0..VALUES / 16).map(|i| i * 16..i * 16 + 1));
+    let sleeping: Vec<AttachedScans> = (0..2).map(|_| fixture.statement()).collect();
+    let asleep: Vec<_> = sleeping.iter().map(|of| fixture.attach(of, &test)).collect();
+    for granule in 0..2 {
+        assert_eq!(led_for(fixture.find(&asleep[0], &test, granule)), 1);
+    }
+    let kept = fixture.shared.kept_bytes();
+    assert!(kept > 30_000, "{kept} bytes");
+    // Another column, whose scans look for as much.
     let other = segment(GRANULE_ROWS + 1);
-    let test = looking_for((0..VALUES / 8).map(|i| i * 8..i * 8 + 1));
-    let statements: Vec<AttachedScans> = (0..4).map(|_| fixture.statement()).collect();
-    let of_other = |place: usize| statements[place].attach(other.column(0), &test, 0..1).unwrap();
-    let first = [fixture.attach(&statements[0], &test), fixture.attach(&statements[1], &test)];
-    assert_eq!(led_for(fixture.find(&first[0], &test, 0)), 1);
-    let waiting = fixture.shared.kept_bytes();
-    let second = [of_other(2), of_other(3)];
     let read =
         GranuleRead { column: other.column(0).as_coded().unwrap(), rows: 0..GRANULE_ROWS, skips: true, told: &|_| {} };
-    // There is no room for both: what waits longest goes.
-    assert!(waiting * 2 > 17_000, "{waiting} bytes");
-    assert_eq!(led_for(second[0].find(0, &read)), 1);
-    assert_eq!(fixture.find(&first[1], &test, 0), SharedTurn::Alone, "it looks for itself");
-    assert!(matches!(second[1].find(0, &read), SharedTurn::Taken(_)));
-    drop((first, second));
+    let mut rounds = 0;
+    let more = loop {
+        rounds += 1;
+        assert!(rounds < 1000, "it never gives way");
+        let pair = [fixture.statement(), fixture.statement()];
+        // Fewer rows than are expected, so that there is no room only when the pass is over.
+        let scans = [0, 1].map(|i| pair[i].attach(other.column(0), &test, 0..1).unwrap());
+        fixture.shared.columns.lock().values().for_each(|column| column.scans.lock().alone = 0);
+        fixture.shared.room_for(20_000);
+        if let SharedTurn::Led(_, 1) = scans[0].find(0, &read) {
+            assert!(matches!(scans[1].find(0, &read), SharedTurn::Taken(_)));
+            break fixture.shared.kept_bytes();
+        }
+        assert_eq!(fixture.shared.kept_bytes(), kept, "not before it is clear that nobody takes it");
+    };
+    assert_eq!(more, 0, "all that was asleep went");
+    assert_eq!(fixture.find(&asleep[1], &test, 0), SharedTurn::Alone, "it looks for itself");
+    drop(asleep);
     fixture.is_clean();
+}
+
+/// Many statements whose results have no room together, the oldest first: between them they test hardly more rows than
+/// if each looked for itself.
+#[test]
+fn results_without_room_do_not_make_work() {
+    let granules = 10;
+    let segment = segment(granules * GRANULE_ROWS);
+    let count = 96;
+    // One row in 270.
+    let tests: Vec<CodeTest> = (0..count).map(|i| looking_for_one(i * 40..i * 40 + 15)).collect();
+    let passes = |budget: u64, lanes: usize| {
+        let shared = SharedScans::bounded(&Budget::unlimited(), budget);
+        let fixture = Fixture::of_segment(segment.clone(), shared);
+        let statements: Vec<AttachedScans> = tests.iter().map(|_| fixture.statement()).collect();
+        let scans: Vec<_> = statements.iter().zip(&tests).map(|(of, test)| fixture.attach(of, test)).collect();
+        let column = fixture.column().as_coded().unwrap();
+        let (mut read, mut taken) = (0usize, 0usize);
+        // In steps as those of a few workers: each goes on with the oldest statement that nobody is at.
+        let mut next = lanes;
+        let mut at: Vec<(usize, usize)> = (0..lanes).map(|lane| (lane, 0)).collect();
+        while !at.is_empty() {
+            for lane in &mut at {
+                let (scan, granule) = *lane;
+                let others = std::cell::Cell::new(0);
+                let told = |rows: &InputRows<'_>| {
+                    if let InputRows::Range(_) = rows {
+                        others.set(others.get() + 1);
+                    }
+                };
+                let rows = fixture.rows(granule);
+                match scans[scan].find(granule, &GranuleRead { column, rows, skips: true, told: &told }) {
+                    SharedTurn::Taken(_) => taken += 1,
+                    // What its readers have is dealt out row by row, which takes as long as testing for a third.
+                    SharedTurn::Led(_, others) => read += 1 + others / 3,
+                    SharedTurn::Alone => read += 1 + others.get(),
+                }
+                *lane = (scan, granule + 1);
+                if granule + 1 == granules {
+                    *lane = (next, 0);
+                    next += 1;
+                }
+            }
+            at.retain(|(scan, _)| *scan < scans.len());
+        }
+        drop(scans);
+        fixture.is_clean();
+        assert!(budget > 0 || taken == 0);
+        assert!(budget < 1 << 20 || taken > 0, "nothing was shared with {budget} bytes");
+        read
+    };
+    let unshared = granules * count as usize;
+    for lanes in [1, 2, 5] {
+        for budget in [0, 20_000, 100_000, 400_000, 1 << 20] {
+            let read = passes(budget, lanes);
+            assert!(read <= unshared * 11 / 10, "{read} with {budget} bytes and {lanes} lanes, {unshared} unshared");
+        }
+        let read = passes(64 << 20, lanes);
+        assert!(read * 2 < unshared, "{read} with room for all and {lanes} lanes, {unshared} unshared");
+    }
 }
 
 #[test]
@@ -323,12 +399,12 @@ fn rows_of_a_frequent_code_are_not_dealt_out() {
         let others = scans.iter().zip(&tests).enumerate().filter(|(place, _)| *place != leader);
         let turns: Vec<(usize, SharedTurn)> =
             others.map(|(place, (scan, test))| (place, fixture.find(scan, test, granule))).collect();
+        let led = turns.iter().filter(|(_, turn)| matches!(turn, SharedTurn::Led(..))).count();
+        assert!(led <= 64 / APART_MAX, "{led} lead at granule {granule}");
         for (place, turn) in &turns {
-            assert!(!matches!(turn, SharedTurn::Led(..)), "{place} leads");
             let SharedTurn::Taken(found) = turn else { continue };
             assert_eq!(matches!(found, FoundRows::Mask(_)), place % 4 != 0, "{place}: many rows are bits");
         }
-        assert!(turns.iter().any(|(_, turn)| *turn == SharedTurn::Alone));
     }
     fixture.is_clean();
 }
@@ -398,7 +474,7 @@ fn a_granule_whose_bounds_decide_is_not_read() {
 }
 
 #[test]
-fn results_that_are_replaced_do_not_count_twice() {
+fn a_granule_is_read_once_for_a_scan() {
     let fixture = Fixture::new(4 * GRANULE_ROWS, 1 << 20);
     let statements: Vec<AttachedScans> = (0..3).map(|_| fixture.statement()).collect();
     let (first, waiting) = (fixture.attach(&statements[0], &few(9)), fixture.attach(&statements[1], &few(90)));
@@ -408,14 +484,14 @@ fn results_that_are_replaced_do_not_count_twice() {
     }
     let later = fixture.attach(&statements[2], &few(900));
     for granule in 0..2 {
-        assert!(led_for(fixture.find(&later, &few(900), granule)) > 0);
+        assert_eq!(fixture.find(&later, &few(900), granule), SharedTurn::Alone, "the other's rows are kept");
     }
     assert!(!waiting.has_little_left(), "two of four granules were read");
     for granule in 2..4 {
         assert_eq!(led_for(fixture.find(&first, &few(9), granule)), 2);
     }
     assert!(waiting.has_little_left());
-    while fixture.shared.drop_oldest(u64::MAX) {}
+    fixture.shared.drop_kept(|_| true);
     assert!(!waiting.has_little_left(), "what was dropped is to be read");
     drop((first, waiting, later));
     fixture.is_clean();
@@ -441,34 +517,6 @@ fn results_give_way_to_what_statements_need() {
     drop(scans);
     fixture.is_clean();
     assert_eq!(whole.used_bytes(), 0);
-}
-
-#[test]
-fn as_many_old_results_go_as_take_the_room() {
-    let (others, test) = ([segment(GRANULE_ROWS + 1), segment(GRANULE_ROWS + 2)], looking_for_one(100..300));
-    // Leads for another scan, of few rows in two other columns and then of more in the first; bytes that are kept then.
-    let kept = |fixture: &Fixture| {
-        let statements: Vec<AttachedScans> = (0..6).map(|_| fixture.statement()).collect();
-        let attach = |place: usize, segment: &Segment, test: &CodeTest| {
-            statements[place].attach(segment.column(0), test, 0..1).unwrap()
-        };
-        let lead = |segment: &Segment, scan: &ScanAttachment| {
-            let column = segment.column(0).as_coded().unwrap();
-            let read = GranuleRead { column, rows: 0..GRANULE_ROWS, skips: true, told: &|_| {} };
-            assert_eq!(led_for(scan.find(0, &read)), 1);
-            fixture.shared.kept_bytes()
-        };
-        let small = [0, 1].map(|i| [attach(2 * i, &others[i], &few(9)), attach(2 * i + 1, &others[i], &few(9))]);
-        let large = [4, 5].map(|place| attach(place, &fixture.segment, &test));
-        let bytes = [lead(&others[0], &small[0][0]), lead(&others[1], &small[1][0])];
-        (bytes, lead(&fixture.segment, &large[0]))
-    };
-    let ([one, two], all) = kept(&Fixture::new(GRANULE_ROWS, 1 << 20));
-    assert!(one < two && two < all - two, "{one}, {two} and {all} bytes");
-    let large = all - two;
-    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, all)), ([one, two], all));
-    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, all - 1)).1, large + two - one, "the oldest went");
-    assert_eq!(kept(&Fixture::new(GRANULE_ROWS, large + 1)).1, large, "both went");
 }
 
 #[test]
