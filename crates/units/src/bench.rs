@@ -17,6 +17,7 @@ use crate::request::WriteKind;
 use crate::store::Keyed;
 use crate::tree::SharedTree;
 
+pub mod joins;
 pub mod routing;
 pub mod shifting;
 pub mod transfers;

@@ -33,6 +33,7 @@ use crate::versions::{Pin, Versions, Write};
 mod balancing;
 mod by_commands;
 mod by_itself;
+mod join;
 mod sender;
 mod window;
 
@@ -42,6 +43,7 @@ use by_commands::ChosenRoute;
 pub use by_commands::Route;
 pub use by_itself::Launch;
 use by_itself::{Chosen, Launcher};
+pub use join::JoinError;
 pub use sender::{ReadError, SendError, Sender, Serve};
 use sender::{Senders, Server};
 
@@ -214,20 +216,31 @@ impl Store {
 
     /// As [`create`](Self::create), an object with a name of several parts, for who looks at cycles.
     pub fn create_named(self: &Arc<Self>, name: Arc<[String]>, last_key: u64, prefix_bits: u32) -> Keyed {
-        let free = self.free_objects.lock().pop();
-        let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         let count = self.units.len() as u64;
         let firsts = (0..count).map(|unit| (u128::from(last_key) * u128::from(unit) / u128::from(count)) as u64);
         let mut firsts: Vec<u64> = firsts.collect();
         firsts.dedup();
         let table = RangeTable::new(firsts).expect("ranges ascend from 0");
+        self.create_divided(name, &table, table.ranges(), prefix_bits)
+    }
+
+    /// An object whose keys are divided as `table` says over the first `units` units.
+    fn create_divided(
+        self: &Arc<Self>,
+        name: Arc<[String]>,
+        table: &RangeTable,
+        units: usize,
+        prefix_bits: u32,
+    ) -> Keyed {
+        let free = self.free_objects.lock().pop();
+        let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         // One unit alone has nobody to share with.
-        let wanted = if table.ranges() > 1 { SAMPLES_PER_UNIT * table.ranges() as u64 } else { u64::MAX };
+        let wanted = if units > 1 { SAMPLES_PER_UNIT * units as u64 } else { u64::MAX };
         let bell = Arc::new(Bell::new(wanted));
         let mut trees = Vec::new();
         let mut monitors = Vec::new();
         let mut arenas: Vec<(Option<NodeId>, Arc<Arena>)> = Vec::new();
-        for (unit, place) in self.places.iter().enumerate().take(table.ranges()) {
+        for (unit, place) in self.places.iter().enumerate().take(units) {
             let known = arenas.iter().find(|(node, _)| *node == place.node).map(|(_, arena)| Arc::clone(arena));
             let arena = known.unwrap_or_else(|| {
                 let arena = Arc::new(Arena::new(place.allocator.clone()));
@@ -244,8 +257,8 @@ impl Store {
             partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
         let places = RANGES_LEAST + RANGES_PER_UNIT * table.ranges();
-        let routing = Published::new(&table, places, self.replicas(places));
-        let balancing = Mutex::new(Balancing { table, is_dropped: false });
+        let routing = Published::new(table, places, self.replicas(places));
+        let balancing = Mutex::new(Balancing { table: table.clone(), is_dropped: false });
         let object = Arc::new(Object { id, name, routing, trees, monitors, bell, balancing });
         let mut living = self.living.lock();
         if living.len() == living.capacity() {

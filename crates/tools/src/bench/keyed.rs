@@ -17,6 +17,7 @@ use numa::{Allocator, Budget, Policy};
 use sched::Scheduler;
 use serde_json::json;
 use units::balancer::Algorithm;
+use units::bench::joins::Joined;
 use units::bench::routing::{buffer_sizes, measure_routing};
 use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
 use units::bench::transfers::measure_transfers;
@@ -45,6 +46,7 @@ const COMMANDS_MAX: u64 = 4_000_000;
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
   nearside bench keyed --dense --shared              and the same on one tree that every thread changes
+  nearside bench keyed --joins                       then join by look-ups, from unit to unit and directly
   nearside bench keyed --routing                     then what routing costs by the size of outgoing buffers
   nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
@@ -80,6 +82,10 @@ pub struct Arguments {
     /// Then hand half of the keys to another unit and back, linked and copied, and say what that takes per pair
     #[arg(long)]
     transfers: bool,
+    /// Then join two objects of all keys by look-ups, with each pair's result written where it is found: once with
+    /// look-ups by commands, once directly
+    #[arg(long)]
+    joins: bool,
     /// Then do the four phases on a shared index: one tree of the same kind, interleaved over the nodes, which every
     /// thread changes by atomic instructions, without units, routing and versions
     #[arg(long)]
@@ -134,8 +140,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let each = Duration::from_secs(u64::from(seconds));
         figures.extend(run_shifting(scheduler, &keyed, plan, each, &mut out)?);
     }
-    // What follows fills stores of its own, one after the other.
+    // What follows fills objects and stores of its own, one after the other.
     drop(keyed);
+    if arguments.joins {
+        figures.extend(run_joins(scheduler, &store, plan, arguments.prefix_bits, &mut out)?);
+    }
     if arguments.transfers {
         let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
         let costs = measure_transfers(&allocator, plan).map_err(Failure::new)?;
@@ -158,7 +167,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
             "seed": plan.seed, "hot": arguments.hot, "balancer": arguments.balancer.to_string(),
             "route": arguments.route.to_string(), "routing": arguments.routing, "transfers": arguments.transfers,
-            "shared": arguments.shared,
+            "joins": arguments.joins, "shared": arguments.shared,
         });
         json.write(&report("keyed", database.topology(), threads, given, &figures))?;
         writeln!(out, "\nwritten to {}", json.path().display())?;
@@ -207,6 +216,28 @@ fn run_routing(
             let figure = Figure::new(format!("{name}, buffer {buffer}"), per_second, "per s", Better::More);
             figures.push(figure.with_details(json!({ "buffer": buffer, "commands": commands })));
         }
+    }
+    Ok(figures)
+}
+
+/// Joins by each route, and prints what goes through.
+fn run_joins(
+    scheduler: &Scheduler,
+    store: &Arc<Store>,
+    plan: Plan,
+    prefix_bits: u32,
+    out: &mut impl Write,
+) -> Result<Vec<Figure>, Failure> {
+    writeln!(
+        out,
+        "\njoins     of two objects by look-ups, pairs that are scanned, looked up and written per second\n"
+    )?;
+    let joined = Joined::new(scheduler, store, plan, prefix_bits).map_err(Failure::new)?;
+    let mut figures = Vec::new();
+    for route in [Route::Commands, Route::Direct] {
+        let per_second = joined.measure(scheduler, route, prefix_bits).map_err(Failure::new)?;
+        writeln!(out, "{route:<9} {:>13}", thousands(per_second as u64))?;
+        figures.push(Figure::new(format!("join {route}"), per_second, "per s", Better::More));
     }
     Ok(figures)
 }
@@ -278,8 +309,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keyed.json");
         let path = path.to_str().unwrap();
-        let words =
-            ["keyed", "--keys", "20000", "--dense", "--shared", "--transfers", "--threads", "2", "--json", path];
+        let words = [
+            "keyed",
+            "--keys",
+            "20000",
+            "--dense",
+            "--shared",
+            "--joins",
+            "--transfers",
+            "--threads",
+            "2",
+            "--json",
+            path,
+        ];
         run(&Line::parse_from(words).arguments).unwrap();
         let report: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let figures = report["figures"].as_array().unwrap();
@@ -292,5 +334,6 @@ mod tests {
         let (units, shared) = (value("bytes per pair"), value("shared bytes per pair"));
         assert!((shared..shared * 1.1).contains(&units), "{units} and {shared}");
         assert!(value("link a pair") > 0.0);
+        assert!(value("join commands") > 0.0 && value("join direct") > 0.0);
     }
 }
