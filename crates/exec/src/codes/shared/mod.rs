@@ -57,7 +57,7 @@ use super::filter::CodeTest;
 pub(crate) use attached::{AttachedScans, ScanAttachment, SharedTurn};
 use pass::SharedPass;
 pub(crate) use pass::{FoundRows, GranuleRead};
-use readers::{PassReaders, ReaderList};
+use readers::{NoReaders, PassReaders, ReaderList};
 pub use rule::ScanSharing;
 pub(crate) use rule::is_found_soon;
 use rule::{Stall, alone_after, may_lead};
@@ -183,9 +183,15 @@ impl SharedScans {
         if let Ok(room) = self.results.reserve(bytes) {
             return Some(room);
         }
-        let stalled = self.stalled()?;
-        self.drop_kept(|list| list.stamp() == stalled);
+        self.has_no_room();
         self.results.reserve(bytes).ok()
+    }
+
+    /// There was no room: what is kept for the oldest readers goes if nobody takes it any more.
+    fn has_no_room(&self) {
+        if let Some(stalled) = self.stalled() {
+            self.drop_kept(|list| list.stamp() == stalled);
+        }
     }
 
     /// Results may be kept for these readers.
@@ -199,7 +205,7 @@ impl SharedScans {
         lists.push(Arc::downgrade(list));
     }
 
-    /// There was no room: the stamp of the oldest readers that something is kept for, if nobody takes it any more.
+    /// The stamp of the oldest readers that something is kept for, if there was no room often and they took nothing.
     fn stalled(&self) -> Option<u64> {
         let mut kept = self.kept.lock();
         let of_some = kept.lists.iter().filter_map(Weak::upgrade).filter(|list| list.kept() > 0);
@@ -466,19 +472,19 @@ impl SharedColumn {
         };
         let stamp = shared.stamps.fetch_add(1, Relaxed);
         let free = shared.results.available_bytes().unwrap_or(u64::MAX);
-        let readers = PassReaders::new(&all, leader, granule, (free, &shared.looked_for), stamp).map(Arc::new);
-        if let Some(readers) = &readers {
-            shared.remember(readers.list());
-        }
-        let mut scans = self.scans.lock();
+        let readers = PassReaders::new(&all, leader, granule, (free, &shared.looked_for), stamp);
         match &readers {
-            Some(readers) => scans.readers = Some((changes, Arc::clone(readers))),
-            None => {
-                scans.readers = None;
-                // Looking for some takes as long as reading a granule.
-                scans.alone = if all.len() > SCANS_PER_PASS { alone_after(1) } else { 0 };
-            }
+            Ok(readers) => shared.remember(readers.list()),
+            Err(NoReaders::Room) => shared.has_no_room(),
+            Err(NoReaders::Needed) => {}
         }
+        let readers = readers.ok().map(Arc::new);
+        let mut scans = self.scans.lock();
+        if readers.is_none() && all.len() > SCANS_PER_PASS {
+            // Looking for some takes as long as reading a granule.
+            scans.alone = alone_after(1);
+        }
+        scans.readers = readers.clone().map(|readers| (changes, readers));
         readers
     }
 

@@ -29,6 +29,15 @@ pub(super) struct PassReaders {
     _charged: Reservation,
 }
 
+/// Why a granule is read for its scan alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoReaders {
+    /// Nobody else needs it.
+    Needed,
+    /// There is no room for what others need.
+    Room,
+}
+
 /// Codes that a reader looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReaderRange {
@@ -98,14 +107,14 @@ impl ReaderList {
 impl PassReaders {
     /// Of scans that are under way, ascending by number, those that a granule is to be read for; `leader` is one of
     /// them. What is going to wait for those that take part is expected to take `bytes_max` at most; they themselves are
-    /// charged to `budget`. `None` where nobody takes part but the leader, or where there is no room.
+    /// charged to `budget`. [`NoReaders`] where nobody takes part but the leader.
     pub(super) fn new(
         all: &[Arc<WaitingScan>],
         leader: &Arc<WaitingScan>,
         granule: usize,
         (bytes_max, budget): (u64, &Arc<Budget>),
         stamp: u64,
-    ) -> Option<PassReaders> {
+    ) -> Result<PassReaders, NoReaders> {
         let mut scans: Vec<Arc<WaitingScan>> = vec![Arc::clone(leader)];
         let is_other = |scan: &&Arc<WaitingScan>| scan.number() != leader.number();
         let others = all.iter().filter(is_other).filter(|scan| scan.needs(granule) && !scan.is_stopped());
@@ -115,11 +124,11 @@ impl PassReaders {
         let mut chosen: Vec<(Arc<WaitingScan>, Way)> =
             scans.into_iter().zip(ways).filter(|(_, way)| *way != Way::Never).collect();
         if chosen.len() < 2 {
-            return None;
+            return Err(if candidates.len() < 2 { NoReaders::Needed } else { NoReaders::Room });
         }
         chosen.sort_unstable_by_key(|(scan, _)| scan.number());
         let codes = leader.test().set().codes();
-        let charged = budget.reserve(bytes_of(&chosen, codes)).ok()?;
+        let charged = budget.reserve(bytes_of(&chosen, codes)).map_err(|_| NoReaders::Room)?;
         let apart: Vec<bool> = chosen.iter().map(|(_, way)| *way == Way::Apart).collect();
         let together = (0u32..).zip(&chosen).filter(|(_, (_, way))| *way == Way::Together);
         let of = |(reader, (scan, _)): (u32, &(Arc<WaitingScan>, Way))| {
@@ -134,7 +143,7 @@ impl PassReaders {
         let numbers = scans.iter().map(|scan| scan.number()).collect();
         let tested_apart = apart.iter().filter(|apart| **apart).count();
         let list = Arc::new(ReaderList { stamp, numbers, apart, kept: AtomicUsize::new(0), taken: AtomicU64::new(0) });
-        Some(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
+        Ok(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
     }
 
     /// Who they are.
