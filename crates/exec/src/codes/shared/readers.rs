@@ -106,7 +106,8 @@ impl ReaderList {
 
 impl PassReaders {
     /// Of scans that are under way, ascending by number, those that a granule is to be read for; `leader` is one of
-    /// them. What is going to wait for those that take part is expected to take `bytes_max` at most; they themselves are
+    /// them. What is going to wait for those that take part is expected to take `bytes_max` at most; they themselves
+    /// are
     /// charged to `budget`. [`NoReaders`] where nobody takes part but the leader.
     pub(super) fn new(
         all: &[Arc<WaitingScan>],
@@ -142,7 +143,8 @@ impl PassReaders {
         let scans: Vec<Arc<WaitingScan>> = chosen.into_iter().map(|(scan, _)| scan).collect();
         let numbers = scans.iter().map(|scan| scan.number()).collect();
         let tested_apart = apart.iter().filter(|apart| **apart).count();
-        let list = Arc::new(ReaderList { stamp, numbers, apart, kept: AtomicUsize::new(0), taken: AtomicU64::new(0) });
+        let (kept, taken) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let list = Arc::new(ReaderList { stamp, numbers, apart, kept, taken });
         Ok(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
     }
 

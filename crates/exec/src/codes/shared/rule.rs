@@ -40,7 +40,8 @@ const HITS_MAX: usize = 256 << 10;
 const HITS_EACH: usize = 16;
 /// Scans of a pass, at most.
 const TOGETHER_MAX: usize = 4096;
-/// Granules that each scan reads for itself after a pass of which nothing could be kept, for each of its readers: it took
+/// Granules that each scan reads for itself after a pass of which nothing could be kept, for each of its readers: it
+/// took
 /// as long as reading a third of as many granules.
 const ALONE_EACH: usize = 4;
 /// The same, at least.
