@@ -21,6 +21,7 @@ use crate::routing::served::{Executes, Served, Token};
 use crate::tree::Owner;
 
 mod reads;
+mod scans;
 
 use reads::Reads;
 

@@ -317,6 +317,11 @@ impl Pin {
         self.version
     }
 
+    /// Two pins of which this is the same see the same.
+    pub(crate) fn seen(&self) -> (u64, Option<u32>) {
+        (self.version, self.own)
+    }
+
     /// Another pin that sees the same, to be read by while this one is there; `None` where all places are taken. It
     /// does not wait: of those that would, each has a place that another waits for.
     pub(crate) fn try_again(&self) -> Option<Pin> {

@@ -1,4 +1,5 @@
-//! Commands that read, executed together: all look-ups of one object that a unit has taken are one batch.
+//! Commands that read, executed together: all look-ups of one object that a unit has taken are one batch, and its scans
+//! share passes where their ranges meet and they see the same.
 //!
 //! Nothing is allocated per command: what is made here is kept for the next buffer.
 //!
@@ -7,6 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::scans::{PassRoom, Scan, ScanPass, Scanned};
 use super::{AtomicU64, Ordering, Partition, Requests, Sent, Unit, UnitState};
 use crate::read::{Part, ReadRequest};
 use crate::request::{ObjectId, text_of};
@@ -24,8 +26,15 @@ pub(crate) struct Reads {
     asker_of: Vec<u32>,
     values: Vec<Option<u64>>,
     pieces: Vec<Piece>,
-    /// Of a scan, and of a leaf.
-    pairs: [Vec<(u64, u64)>; 2],
+    scans: Vec<AskedScan>,
+    /// The scans of a pass as they are told to it.
+    alike: Vec<Scan>,
+    /// What a pass finds.
+    room: PassRoom,
+    /// Which of it is of which scan.
+    scanned: Vec<Scanned>,
+    /// Of a leaf.
+    pairs: Vec<(u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -43,6 +52,14 @@ struct Piece {
     /// Its keys in the batch.
     from: usize,
     to: usize,
+}
+
+/// A scan, of whom.
+#[derive(Debug)]
+struct AskedScan {
+    asker: usize,
+    tag: u64,
+    scan: Scan,
 }
 
 impl Reads {
@@ -79,6 +96,7 @@ impl Unit {
             self.gather(partition, of_object, words, &mut reads, requests);
             if let Some(partition) = partition {
                 self.look_up(partition, &mut reads);
+                self.scan_all(partition, &mut reads);
             }
         }
         self.commands.fetch_add(commands.len() as u64, Ordering::Relaxed);
@@ -89,7 +107,7 @@ impl Unit {
         state.reads = reads;
     }
 
-    /// Gathers an object's look-ups, executes its scans, and sends back what may be another unit's.
+    /// Gathers an object's look-ups and scans, and sends back what may be another unit's.
     fn gather(
         &self,
         partition: Option<&Partition>,
@@ -101,6 +119,7 @@ impl Unit {
         reads.keys.clear();
         reads.asker_of.clear();
         reads.pieces.clear();
+        reads.scans.clear();
         for (_, at) in commands {
             let (head, len) = Head::read(&words[*at..]);
             let data = &words[at + HEAD_WORDS..at + HEAD_WORDS + len];
@@ -125,8 +144,9 @@ impl Unit {
                 ReadKind::Scan => {
                     let mut data = data;
                     let mut next = || data.next().expect("a scan has three words of data");
-                    let part = Part { first: next(), last: next(), rest: None };
-                    self.scan(partition, &asker.request, head.tag, part, next() as usize, &mut reads.pairs);
+                    let scan = Scan { first: next(), last: next(), limit: next() as usize };
+                    self.note_scan(scan);
+                    reads.scans.push(AskedScan { asker: number, tag: head.tag, scan });
                 }
             }
         }
@@ -159,36 +179,41 @@ impl Unit {
         }
     }
 
-    fn scan(
-        &self,
-        partition: &Partition,
-        request: &ReadRequest,
-        tag: u64,
-        part: Part,
-        limit: usize,
-        [pairs, leaf]: &mut [Vec<(u64, u64)>; 2],
-    ) {
-        self.note_scan(part);
-        pairs.clear();
-        let mut rest = None;
-        let watch = partition.monitor.watch(&[part.first]);
-        let run = AssertUnwindSafe(|| {
-            let tree = partition.owner.tree();
-            tree.range_in(tree.root(), part.first, part.last, request.pin(), leaf, |key, value| {
-                if pairs.len() == limit {
-                    rest = Some(key);
-                    return false;
+    /// Executes all gathered scans, those together that see the same.
+    fn scan_all(&self, partition: &Partition, reads: &mut Reads) {
+        let Reads { scans, alike, room, scanned, pairs, askers, .. } = reads;
+        let seen_by = |scan: &AskedScan| askers[scan.asker].request.pin().seen();
+        scans.sort_unstable_by_key(|scan| (seen_by(scan), scan.scan));
+        for scans in scans.chunk_by(|one, other| seen_by(one) == seen_by(other)) {
+            alike.clear();
+            alike.extend(scans.iter().map(|scan| scan.scan));
+            let mut done = 0;
+            while done < scans.len() {
+                let request = &askers[scans[done].asker].request;
+                let mut pass = ScanPass::new(&alike[done..], room);
+                let (first, last) = pass.keys();
+                // A pass is an access, however many scans share it.
+                let watch = partition.monitor.watch(&[first]);
+                let run = AssertUnwindSafe(|| {
+                    let tree = partition.owner.tree();
+                    tree.range_in(tree.root(), first, last, request.pin(), pairs, |key, value| pass.add(key, value));
+                });
+                let result = catch_unwind(run);
+                drop(watch);
+                if let Err(panic) = result {
+                    let text = text_of(&*panic);
+                    scans[done..].iter().for_each(|scan| askers[scan.asker].request.fail(text.clone()));
+                    break;
                 }
-                pairs.push((key, value));
-                true
-            });
-        });
-        let result = catch_unwind(run);
-        drop(watch);
-        self.keys.fetch_add(pairs.len() as u64, Ordering::Relaxed);
-        match result {
-            Ok(()) => request.tell(|callback| callback.pairs(tag, Part { rest, ..part }, pairs)),
-            Err(panic) => request.fail(text_of(&*panic)),
+                pass.end(scanned);
+                self.keys.fetch_add(room.pairs.len() as u64, Ordering::Relaxed);
+                for (AskedScan { asker, tag, scan }, scanned) in scans[done..].iter().zip(&*scanned) {
+                    let part = Part { first: scan.first, last: scan.last, rest: scanned.rest };
+                    let own = &room.pairs[scanned.pairs.clone()];
+                    askers[*asker].request.tell(|callback| callback.pairs(*tag, part, own));
+                }
+                done += scanned.len();
+            }
         }
     }
 
@@ -205,14 +230,14 @@ impl Unit {
     }
 
     /// Tells a test's journal.
-    fn note_scan(&self, part: Part) {
+    fn note_scan(&self, scan: Scan) {
         #[cfg(test)]
         self.journal.1.record(|| crate::journal::Event::Scanned {
             unit: self.journal.0,
-            first: part.first,
-            last: part.last,
+            first: scan.first,
+            last: scan.last,
         });
         #[cfg(not(test))]
-        let _ = part;
+        let _ = scan;
     }
 }

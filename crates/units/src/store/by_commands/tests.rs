@@ -746,3 +746,34 @@ fn a_scheduler_that_has_gone_serves_nobody() {
     look_up();
     assert_eq!(store.counts(), commands, "directly");
 }
+
+/// Scans that a unit finds in its inbox read each pair once for all who see the same, and tell each what it sees.
+#[test]
+fn scans_that_meet_share_a_pass() {
+    let place = UnitPlace { node: Some(NodeId(0)), allocator: Allocator::unplaced() };
+    let store = Store::new(vec![place]).unwrap();
+    let keyed = filled(&store, 5000);
+    let before = store.pin();
+    keyed.write(WriteKind::Delete, &[(10, 0), (11, 0)]).unwrap();
+    let after = store.pin();
+    let counted: Vec<Arc<Counted>> = (0..3).map(|_| Arc::default()).collect();
+    let pins = [&before, &after, &after].into_iter().zip(&counted);
+    let senders = pins.map(|(pin, counted)| keyed.sender(pin, Arc::clone(counted) as _, 1000).unwrap());
+    let mut senders: Vec<_> = senders.collect();
+    let keys = || store.counts()[0].keys;
+    let read_before = keys();
+    // The token is taken, so that all of them lie in the inbox when it is free.
+    let token = store.token(0);
+    for sender in &mut senders {
+        (0..20).for_each(|tag| sender.scan(tag, 0, 999, usize::MAX));
+        sender.scan(20, 5, u64::MAX, 10);
+        sender.flush();
+    }
+    drop(token);
+    senders.iter_mut().for_each(|sender| sender.wait().unwrap());
+    let pairs = |place: usize| counted[place].pairs.load(Ordering::Relaxed);
+    assert_eq!([0, 1, 2].map(pairs), [20 * 1000 + 10, 20 * 998 + 10, 20 * 998 + 10]);
+    assert_eq!(keys() - read_before, 1000 + 998, "once for each version that is seen");
+    let calls: u64 = counted.iter().map(|counted| counted.calls.load(Ordering::Relaxed)).sum();
+    assert_eq!(calls, 3 * 21);
+}
