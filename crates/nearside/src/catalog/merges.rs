@@ -1,9 +1,9 @@
 //! Merges of a table's delta: when one is due, who does it, what the last one came to.
 //!
 //! What a delta has becomes segments beside the statements that go on writing it. A merge is *queued* for the workers
-//! once the delta is large, or nobody has written it for a while; a statement that finds the delta twice as large does
-//! it itself, or waits for who does. So a delta is never much larger than twice the limit, whatever the workers have to
-//! do before.
+//! once the delta is large, or nobody has written it for a while; a statement that finds the delta twice as large, or
+//! memory short, does it itself, or waits for who does. So a delta is never much larger than twice the limit, whatever
+//! the workers have to do before.
 //!
 //! # Invariants
 //! One merge of a table at a time, and one compaction of its segments beside it. One that failed is not tried again
@@ -20,7 +20,8 @@ use crate::catalog::TableMeta;
 
 /// A delta of more rows or statements, dead ones included, is merged.
 pub(crate) const DELTA_ROWS_MAX: usize = 32 * 1024;
-/// So is one of more bytes, or of more than a quarter of those that the database has left.
+/// So is one of more bytes. One of more than a quarter of those that the database has left is merged by who writes it:
+/// merging takes memory too, which others' statements should not find taken by nobody.
 pub(crate) const DELTA_BYTES_MAX: u64 = 32 << 20;
 /// How long a table is left alone after a merge that failed.
 pub(crate) const REST_AFTER_FAILURE: Duration = Duration::from_secs(5);
@@ -32,18 +33,19 @@ pub(crate) enum DeltaSize {
     Small,
     /// It is to be merged: reading it takes time for its rows, and memory for them once more.
     Large,
-    /// Who writes it waits until it is.
+    /// Who writes it waits until it is, or merges it.
     Huge,
 }
 
 impl DeltaSize {
     /// Of a delta of some rows, statements and bytes, where the database has `free` bytes left.
     pub(crate) fn of(rows: usize, statements: usize, bytes: u64, free: Option<u64>) -> DeltaSize {
-        let room = free.map_or(DELTA_BYTES_MAX, |free| DELTA_BYTES_MAX.min(free / 4));
         let is_beyond = |times: usize| {
-            rows > times * DELTA_ROWS_MAX || statements > times * DELTA_ROWS_MAX || bytes > times as u64 * room
+            let bytes_max = times as u64 * DELTA_BYTES_MAX;
+            rows > times * DELTA_ROWS_MAX || statements > times * DELTA_ROWS_MAX || bytes > bytes_max
         };
-        match (is_beyond(1), is_beyond(2)) {
+        let is_short = free.is_some_and(|free| bytes > free / 4);
+        match (is_beyond(1), is_beyond(2) || is_short) {
             (_, true) => DeltaSize::Huge,
             (true, _) => DeltaSize::Large,
             _ => DeltaSize::Small,
@@ -303,8 +305,7 @@ mod tests {
         assert_eq!(DeltaSize::of(1, 2 * rows + 1, 0, None), Huge);
         // A quarter of what is left.
         assert_eq!(DeltaSize::of(1, 1, 100, Some(400)), Small);
-        assert_eq!(DeltaSize::of(1, 1, 101, Some(400)), Large);
-        assert_eq!(DeltaSize::of(1, 1, 201, Some(400)), Huge);
+        assert_eq!(DeltaSize::of(1, 1, 101, Some(400)), Huge);
     }
 
     #[test]

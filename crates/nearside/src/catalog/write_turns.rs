@@ -126,7 +126,7 @@ impl WriteTurns {
     }
 
     /// Has `work` done when nobody else has the turn: at once on this thread, or by who has the turn before that one
-    /// gives it back. Waits for nobody. A panic in it ends there.
+    /// gives it back. Waits for nobody. A panic in it ends there. Who has the turn and panics leaves it to the next one.
     pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {
         let work = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -176,6 +176,8 @@ impl Drop for WriteTurn<'_> {
         if let Some(next) = self.turns.first_left() {
             match &next.by {
                 Some(by) => by.unpark(),
+                // The next one to have the turn does it.
+                None if std::thread::panicking() => {}
                 // Nobody waits for it: whoever has the turn by now does it, or else this thread.
                 None => drop(self.turns.try_next()),
             }

@@ -72,6 +72,12 @@ fn size(table: &TableEntry) -> DeltaSize {
     DeltaSize::of(delta.rows(), delta.entries(), delta.bytes(), table.meta.budget().available_bytes())
 }
 
+/// Whether nobody misses the memory that it takes to merge it.
+fn has_room(table: &TableEntry) -> bool {
+    let bytes = table.delta.as_ref().map_or(0, |delta| delta.rows.bytes());
+    table.meta.budget().available_bytes().is_none_or(|free| bytes <= free / 4)
+}
+
 /// A statement has committed a delta of this size to a table: has the workers merge it when it is time.
 pub(crate) fn written(table: u64, meta: &Arc<TableMeta>, size: DeltaSize, running: &RunningStatement) {
     let inner = &running.inner;
@@ -94,7 +100,7 @@ fn merge_once_idle(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>, rest: 
         Box::new(move |table| {
             let Some(inner) = inner.upgrade() else { return };
             let state = inner.catalog.state();
-            if let Some(entry) = state.by_id(table).filter(|entry| entry.delta.is_some()) {
+            if let Some(entry) = state.by_id(table).filter(|entry| entry.delta.is_some() && has_room(entry)) {
                 merge_in_background(&inner, table, &entry.meta);
             }
         })
