@@ -158,9 +158,7 @@ fn a_table_holds_what_a_model_of_it_does() {
         ("CREATE TABLE t (a BIGINT, b TEXT, c BIGINT, PRIMARY KEY (a, b), UNIQUE (c, a))", &[&[0, 1], &[2, 0]]),
     ];
     // Merged by these statements alone, and beside them as often as can be.
-    for (seed, ((create, keys), idle_ms)) in
-        tables.into_iter().flat_map(|table| [(table, 0), (table, 1)]).enumerate()
-    {
+    for (seed, ((create, keys), idle_ms)) in tables.into_iter().flat_map(|table| [(table, 0), (table, 1)]).enumerate() {
         let mut random = Random::new(seed as u64 + 7);
         let session = database().session();
         session.execute(&format!("ALTER SYSTEM SET nearside.merge_idle_ms = {idle_ms}")).unwrap();
