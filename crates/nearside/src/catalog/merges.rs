@@ -19,10 +19,10 @@ use sched::Statement;
 use crate::catalog::TableMeta;
 
 /// A delta of more rows or statements, dead ones included, is merged.
-pub(crate) const DELTA_ROWS_MAX: usize = 32 * 1024;
+const DELTA_ROWS_MAX: usize = 32 * 1024;
 /// So is one of more bytes. One of more than a quarter of those that the database has left is merged by who writes it:
 /// merging takes memory too, which others' statements should not find taken by nobody.
-pub(crate) const DELTA_BYTES_MAX: u64 = 32 << 20;
+const DELTA_BYTES_MAX: u64 = 32 << 20;
 /// How long a table is left alone after a merge that failed.
 pub(crate) const REST_AFTER_FAILURE: Duration = Duration::from_secs(5);
 

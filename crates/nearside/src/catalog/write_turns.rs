@@ -126,7 +126,8 @@ impl WriteTurns {
     }
 
     /// Has `work` done when nobody else has the turn: at once on this thread, or by who has the turn before that one
-    /// gives it back. Waits for nobody. A panic in it ends there. Who has the turn and panics leaves it to the next one.
+    /// gives it back. Waits for nobody. A panic in it ends there. Who has the turn and panics leaves it to the next
+    /// one.
     pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {
         let work = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {

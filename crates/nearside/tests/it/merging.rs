@@ -1,4 +1,5 @@
-//! Merges of small writes beside the statements that go on: no row is lost or there twice, no key is there twice, nobody
+//! Merges of small writes beside the statements that go on: no row is lost or there twice, no key is there twice,
+//! nobody
 //! waits for ever.
 
 use std::collections::BTreeMap;

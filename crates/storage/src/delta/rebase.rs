@@ -1,6 +1,7 @@
 //! A delta over another base: over one that has what was written before it, and over one whose segments were compacted.
 //!
-//! Making segments of a delta takes time, and writers go on meanwhile. So it is done from a state of the delta, and what
+//! Making segments of a delta takes time, and writers go on meanwhile. So it is done from a state of the delta, and
+//! what
 //! was written since that state becomes a delta over the new segments: rows that were added since are the new delta's,
 //! rows that died since die in the new segments. Both take time for what was written since, and encode nothing.
 //!
