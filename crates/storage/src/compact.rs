@@ -9,11 +9,13 @@ use numa::Allocator;
 use std::sync::Arc;
 
 use crate::build::build_part;
+use crate::deleted::DeletedRows;
 use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
 use crate::placement::ColumnAllocator;
 use crate::segment::SegmentVersion;
 use crate::stage::{ProducerRows, Stager};
+use crate::table::TableVersion;
 use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
 
 /// Fewest neighbours that are worth merging.
@@ -90,6 +92,124 @@ pub fn compact(
         stage_live_rows(schema, version, rows, staging)
     })?;
     Ok(build_part(schema, staged, allocators, parallel)?.segments)
+}
+
+/// Neighbouring segments of a part, and those that were made of their live rows; where each row went.
+#[derive(Debug)]
+pub struct Compacted {
+    part: usize,
+    /// First of the old segments, among those of its part.
+    first: usize,
+    old: Vec<SegmentVersion>,
+    new: Vec<SegmentVersion>,
+}
+
+impl Compacted {
+    /// Compacts a range of a part's segments: see [`compact`].
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`] for a part or segments that the version does not have, and those of [`compact`].
+    pub fn of(
+        version: &TableVersion,
+        part: usize,
+        range: Range<usize>,
+        allocators: &[ColumnAllocator],
+        parallel: &dyn Parallel,
+    ) -> Result<Compacted, StoreError> {
+        let old = version.segments_of(part, range.clone())?.to_vec();
+        let new = compact(&version.schema, &old, allocators, parallel)?;
+        Ok(Compacted { part, first: range.start, old, new })
+    }
+
+    /// Rows that were written anew.
+    pub fn rows(&self) -> usize {
+        self.new.iter().map(|version| version.segment.rows()).sum()
+    }
+
+    /// A version with the new segments in place of the old ones; `None` where it has others there. Rows that have died
+    /// in it since are dead in the new segments.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`].
+    pub fn within(&self, version: &TableVersion, allocator: &Allocator) -> Result<Option<TableVersion>, StoreError> {
+        let range = self.first..self.first + self.old.len();
+        let Ok(known) = version.segments_of(self.part, range.clone()) else { return Ok(None) };
+        if !known.iter().zip(&self.old).all(|(a, b)| Arc::ptr_eq(&a.segment, &b.segment)) {
+            return Ok(None);
+        }
+        let mut died = Vec::new();
+        for (place, (now, then)) in known.iter().zip(&self.old).enumerate() {
+            if now.live_rows() != then.live_rows() {
+                let rows = 0..now.segment.rows();
+                died.extend(rows.filter(|row| then.is_live(*row) && !now.is_live(*row)).map(|row| (place, row as u32)));
+            }
+        }
+        let mut new = self.new.clone();
+        for rows in self.places(died.into_iter()).chunk_by(|a, b| a.0 == b.0) {
+            let version = &mut new[rows[0].0];
+            let positions: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
+            DeletedRows::delete_in(&mut version.deleted, version.segment.rows(), &positions, allocator)?;
+        }
+        version.with_replaced(self.part, range, new).map(Some)
+    }
+
+    /// With the new segments as a version has them by now: with indexes, say.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`] where it does not have as many.
+    pub fn as_in(self, version: &TableVersion) -> Result<Compacted, StoreError> {
+        let new = version.segments_of(self.part, self.first..self.first + self.new.len())?.to_vec();
+        Ok(Compacted { new, ..self })
+    }
+
+    /// Where rows of a version's segments are in one that has the new segments instead: a segment among those of all
+    /// parts in the upper half of a number, its row in the lower. The rows ascend, before and after. Those that the
+    /// old segments had as dead are left out.
+    pub(crate) fn moved(&self, version: &TableVersion, rows: &[u64]) -> Vec<u64> {
+        let before: usize = version.parts.iter().take(self.part).map(|part| part.segments.len()).sum();
+        let range = (before + self.first) as u64..(before + self.first + self.old.len()) as u64;
+        let from = rows.partition_point(|row| row >> 32 < range.start);
+        let end = rows.partition_point(|row| row >> 32 < range.end);
+        let within = rows[from..end].iter().map(|row| ((row >> 32) as usize - range.start as usize, *row as u32));
+        let placed = self.places(within).into_iter().map(|(place, row)| {
+            let segment = range.start + place as u64;
+            segment << 32 | u64::from(row)
+        });
+        let (old, new) = (self.old.len() as u64, self.new.len() as u64);
+        let behind = rows[end..].iter().map(|row| ((row >> 32) - old + new) << 32 | u64::from(*row as u32));
+        rows[..from].iter().copied().chain(placed).chain(behind).collect()
+    }
+
+    /// Which rows of which new segments some rows of the old ones have become, both ascending; without those that were
+    /// dead. Each row is as many live ones behind the first as it was.
+    fn places(&self, rows: impl Iterator<Item = (usize, u32)>) -> Vec<(usize, u32)> {
+        let mut places = Vec::new();
+        let (mut old, mut old_first) = (0, 0);
+        let (mut new, mut new_first) = (0, 0);
+        // Dead rows of the old segment, before a row of it.
+        let (mut dead, mut counted) = (0, 0);
+        for (segment, row) in rows {
+            while old < segment {
+                old_first += self.old[old].live_rows();
+                old += 1;
+                (dead, counted) = (0, 0);
+            }
+            if let Some(deleted) = &self.old[old].deleted {
+                dead += deleted.count_in(counted..row as usize);
+                counted = row as usize;
+                if deleted.contains(row as usize) {
+                    continue;
+                }
+            }
+            let place = old_first + row as usize - dead;
+            while place >= new_first + self.new[new].segment.rows() {
+                new_first += self.new[new].segment.rows();
+                new += 1;
+            }
+            places.push((new, (place - new_first) as u32));
+        }
+        places
+    }
 }
 
 fn stage_live_rows(

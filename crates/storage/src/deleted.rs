@@ -111,6 +111,29 @@ impl DeletedRows {
         }
     }
 
+    /// Number of deleted rows in a range.
+    pub(crate) fn count_in(&self, rows: Range<usize>) -> usize {
+        assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let mut count = 0;
+        let mut from = rows.start;
+        while from < rows.end && !self.chunks.is_empty() {
+            let place = from / CHUNK_ROWS;
+            let end = ((place + 1) * CHUNK_ROWS).min(rows.end);
+            if let Some(bits) = &self.chunks[place] {
+                let words = bits.words::<u64>();
+                let (mut at, end) = (from % CHUNK_ROWS, end - place * CHUNK_ROWS);
+                while at < end {
+                    let within = (end - at).min(64 - at % 64);
+                    let mask = u64::MAX >> (64 - within) << (at % 64);
+                    count += (words[at / 64] & mask).count_ones() as usize;
+                    at += within;
+                }
+            }
+            from = end;
+        }
+        count
+    }
+
     /// Bytes of the bitmap.
     pub fn bytes(&self) -> usize {
         self.chunks.iter().flatten().map(|bits| bits.len()).sum()
@@ -195,6 +218,10 @@ mod tests {
                     assert_eq!((is_struck, deleted.contains(row)), (set.contains(&(row as u32)), is_struck), "{row}");
                 }
                 assert_eq!(mask.last(), Some(&u64::MAX), "a word behind the rows");
+                let (from, to) = (random.below(rows + 1), random.below(rows + 1));
+                let range = from.min(to)..from.max(to);
+                let inside = set.range(range.start as u32..range.end as u32).count();
+                assert_eq!(deleted.count_in(range.clone()), inside, "{range:?}");
             }
         }
     }

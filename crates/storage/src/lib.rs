@@ -78,7 +78,7 @@ mod types;
 pub use build::build_part;
 pub use coded::CodedColumn;
 pub use column::{Column, Component, RowIds};
-pub use compact::{compact, compaction};
+pub use compact::{Compacted, compact, compaction};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use delta::{Delta, TableRow};

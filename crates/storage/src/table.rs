@@ -129,12 +129,9 @@ impl TableVersion {
         segments: std::ops::Range<usize>,
         replacement: Vec<SegmentVersion>,
     ) -> Result<TableVersion, StoreError> {
-        let old = self.part(part)?;
-        if segments.start > segments.end || segments.end > old.segments.len() {
-            return Err(StoreError::NotThere { what: "segment", index: segments.end, count: old.segments.len() });
-        }
+        self.segments_of(part, segments.clone())?;
         let mut parts = self.parts.clone();
-        let mut new = old.segments.clone();
+        let mut new = parts[part].segments.clone();
         new.splice(segments, replacement);
         parts[part] = Arc::new(Part { segments: new });
         Ok(self.with_parts(parts))
@@ -241,6 +238,20 @@ impl TableVersion {
     fn part(&self, part: usize) -> Result<&Arc<Part>, StoreError> {
         let count = self.parts.len();
         self.parts.get(part).ok_or(StoreError::NotThere { what: "part", index: part, count })
+    }
+
+    /// Some segments of a part.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub(crate) fn segments_of(
+        &self,
+        part: usize,
+        range: std::ops::Range<usize>,
+    ) -> Result<&[SegmentVersion], StoreError> {
+        let segments = &self.part(part)?.segments;
+        let error = StoreError::NotThere { what: "segment", index: range.end, count: segments.len() };
+        segments.get(range).ok_or(error)
     }
 
     fn check_column(&self, index: usize) -> Result<(), StoreError> {

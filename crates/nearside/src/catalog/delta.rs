@@ -2,10 +2,11 @@
 //!
 //! A table is its *base*, segments that never change, and maybe a *delta*: rows that were added, in order, and rows
 //! that died. A small statement adds to the delta and encodes nothing; a scan sees base and delta as one
-//! ([`TableEntry::whole`]); a statement that writes much, and one that finds the delta large, merges both first. Units
+//! ([`TableEntry::whole`]); a statement that writes much merges both first, and a delta that is large, or that nobody
+//! writes for a while, is merged beside the statements that go on ([`crate::catalog::merges`]). Units
 //! keep the keys of the delta's rows, an object for each unique index; keys of the base are found in its indexes. All
-//! of a delta, its keys included, is of one *generation*: merging begins another, and whoever reads an older state of
-//! the catalog has the older one.
+//! of a delta, its keys included, is of one *generation*: merging begins another, with what was written while it
+//! went on, and whoever reads an older state of the catalog has the older one.
 //!
 //! Invariants: keys become visible in the same moment as the state of the catalog with their rows
 //! ([`crate::catalog::Catalog::commit_keys`]); a key that a delta's row has and that a row of the base had is found in
@@ -14,22 +15,20 @@
 //! # Limits
 //! Tables that are cut into parts by their rows' values have no delta: each of their statements makes segments.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
 use storage::{Delta, Keys, Parallel, Serial, TableRow, TableVersion};
-use units::store::{Keyed, Store};
+use units::request::WriteKind;
+use units::store::{Keyed, Statement, Store, WriteError};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, position};
 use crate::error::{Error, Result};
 
-/// A delta of more rows, dead ones included, is merged by the statement that made it so large.
-pub(crate) const DELTA_ROWS_MAX: usize = 32 * 1024;
-/// So is one of more bytes, or of more than a quarter of those that the database has left.
-pub(crate) const DELTA_BYTES_MAX: u64 = 32 << 20;
 /// Statements that write more rows make segments.
 pub(crate) const SMALL_ROWS_MAX: usize = 2048;
 /// Bits of a key that a node of the units' trees takes, at most.
@@ -53,6 +52,13 @@ pub(crate) struct DeltaKeys {
     pub objects: Vec<Keyed>,
 }
 
+/// The changes of one unique index: keys that go, and keys with the delta's row that has them from now on.
+#[derive(Debug, Default)]
+pub(crate) struct KeyChanges {
+    removed: Vec<(u64, u64)>,
+    added: Vec<(u64, u64)>,
+}
+
 /// The rows that have some keys.
 #[derive(Debug)]
 pub(crate) enum FoundKeys {
@@ -69,6 +75,21 @@ impl TableDelta {
     }
 }
 
+impl KeyChanges {
+    /// Keys by their codes; those that are removed and added get another row.
+    pub(crate) fn new(mut removed: Vec<(u64, u64)>, added: Vec<(u64, u64)>) -> KeyChanges {
+        if !removed.is_empty() {
+            let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
+            removed.retain(|(code, _)| !codes.contains(code));
+        }
+        KeyChanges { removed, added }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+}
+
 impl DeltaKeys {
     /// No keys yet, of the unique indexes of a table; `units` is asked for where there is one.
     pub(crate) fn new(table: &TableEntry, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
@@ -79,9 +100,32 @@ impl DeltaKeys {
         Ok(DeltaKeys { objects: table.unique_indexes().map(object).collect::<Result<_>>()? })
     }
 
+    /// The statement of units with changes of each unique index, to be committed; `None` where there are none.
+    pub(crate) fn written(&self, changes: &[KeyChanges]) -> Result<Option<Statement>> {
+        let is_empty = changes.iter().all(KeyChanges::is_empty);
+        let Some(units) = self.units().filter(|_| !is_empty) else { return Ok(None) };
+        let mut statement = units.begin().map_err(units_error)?;
+        for (object, change) in self.objects.iter().zip(changes) {
+            for (kind, pairs) in [(WriteKind::Delete, &change.removed), (WriteKind::Upsert, &change.added)] {
+                if !pairs.is_empty() {
+                    statement.write(object, kind, pairs).map_err(units_error)?;
+                }
+            }
+        }
+        Ok(Some(statement))
+    }
+
     /// The units that have them; `None` where there are no unique indexes.
     pub(crate) fn units(&self) -> Option<&Arc<Store>> {
         self.objects.first().map(Keyed::store)
+    }
+}
+
+fn units_error(error: WriteError) -> Error {
+    match error {
+        WriteError::Memory(error) => error.into(),
+        WriteError::Panicked(text) => Error::Internal(format!("writing keys failed: {text}")),
+        other => Error::Execution(other.to_string()),
     }
 }
 

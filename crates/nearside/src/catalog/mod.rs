@@ -17,6 +17,7 @@
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod lengths;
+pub(crate) mod merges;
 pub(crate) mod placement;
 pub(crate) mod report;
 pub(crate) mod units;
@@ -40,6 +41,7 @@ use storage::TableVersion;
 use crate::catalog::delta::TableDelta;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
+use crate::catalog::merges::Merges;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
 use crate::catalog::units::Units;
@@ -89,6 +91,8 @@ impl Name {
 pub(crate) struct TableMeta {
     /// Of the statements that write the table.
     pub write_turns: WriteTurns,
+    /// Of its delta.
+    pub merges: Merges,
     budget: Arc<Budget>,
 }
 
@@ -537,7 +541,8 @@ impl Catalog {
             table: self.next_table.fetch_add(1, Ordering::Relaxed),
         };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
-        let meta = TableMeta { write_turns: WriteTurns::default(), budget: Arc::clone(&self.budget) };
+        let (write_turns, merges) = (WriteTurns::default(), Merges::default());
+        let meta = TableMeta { write_turns, merges, budget: Arc::clone(&self.budget) };
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),

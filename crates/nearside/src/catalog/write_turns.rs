@@ -6,7 +6,8 @@
 //!
 //! Invariants: work is done once, or taken back by who left it and never done; work that is left behind is done by
 //! somebody although everybody sleeps: who gives the turn back wakes the first that waits, and who has left work behind
-//! tries to get the turn before it sleeps. A panic in work reaches who left it.
+//! tries to get the turn before it sleeps. A panic in work reaches who left it. Work may also be left for good
+//! ([`WriteTurns::leave`]), by who must not wait.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,7 +41,8 @@ struct Left {
     /// None once it is being done, or was taken back.
     work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     is_done: AtomicBool,
-    by: Thread,
+    /// Who waits for it; nobody where it was left for good.
+    by: Option<Thread>,
 }
 
 /// The right to write the table.
@@ -92,7 +94,7 @@ impl WriteTurns {
         let left = Arc::new(Left {
             work: Mutex::new(Some(Box::new(work))),
             is_done: AtomicBool::new(false),
-            by: std::thread::current(),
+            by: Some(std::thread::current()),
         });
         self.left.lock().push_back(Arc::clone(&left));
         let mut looks = 0;
@@ -123,6 +125,21 @@ impl WriteTurns {
         }
     }
 
+    /// Has `work` done when nobody else has the turn: at once on this thread, or by who has the turn before that one
+    /// gives it back. Waits for nobody. A panic in it ends there. Who has the turn and panics leaves it to the next
+    /// one.
+    pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {
+        let work = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                tracing::error!("work that was left behind failed: {}", sched::panic_text(panic.as_ref()));
+            }
+        };
+        let left = Left { work: Mutex::new(Some(Box::new(work))), is_done: AtomicBool::new(false), by: None };
+        self.left.lock().push_back(Arc::new(left));
+        // Who had the turn may have looked before.
+        drop(self.try_next());
+    }
+
     fn try_next(&self) -> Option<WriteTurn<'_>> {
         self.turn.try_lock().map(|held| WriteTurn { turns: self, held: Some(held) })
     }
@@ -142,7 +159,9 @@ impl WriteTurn<'_> {
             if let Some(work) = work {
                 work();
                 left.is_done.store(true, Ordering::Release);
-                left.by.unpark();
+                if let Some(by) = &left.by {
+                    by.unpark();
+                }
             }
         }
     }
@@ -156,7 +175,13 @@ impl Drop for WriteTurn<'_> {
         drop(self.held.take());
         // What was left behind since then has nobody but who left it, who may have found the turn taken.
         if let Some(next) = self.turns.first_left() {
-            next.by.unpark();
+            match &next.by {
+                Some(by) => by.unpark(),
+                // The next one to have the turn does it.
+                None if std::thread::panicking() => {}
+                // Nobody waits for it: whoever has the turn by now does it, or else this thread.
+                None => drop(self.turns.try_next()),
+            }
         }
     }
 }
@@ -214,6 +239,35 @@ mod tests {
         assert_eq!(counted.n.load(Relaxed), done.load(Relaxed));
         assert!(done.load(Relaxed) >= 5 * 2000);
         assert!(turns.left.lock().is_empty());
+    }
+
+    /// Nobody waits for it, and it is done once although those that have the turn come and go.
+    #[test]
+    fn work_that_is_left_for_good_is_done_once() {
+        let (turns, counted) = (Arc::new(WriteTurns::default()), Arc::new(Counted::default()));
+        std::thread::scope(|scope| {
+            for thread in 0..5_usize {
+                let (turns, counted) = (&turns, &counted);
+                scope.spawn(move || {
+                    for n in 0..2000_usize {
+                        let own = Arc::clone(counted);
+                        match (thread + n) % 3 {
+                            0 => turns.next(|| Ok::<(), ()>(())).map(|_turn| own.work()).unwrap(),
+                            1 => turns.run(move || own.work(), || Ok::<(), ()>(())).unwrap(),
+                            _ => turns.leave(move || own.work()),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!((counted.n.load(Relaxed), turns.left.lock().len()), (10_000, 0));
+        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
+        turns.leave(|| panic!("planted"));
+        let own = Arc::clone(&counted);
+        turns.leave(move || own.work());
+        assert_eq!(counted.n.load(Relaxed), 10_000);
+        drop(turn);
+        assert_eq!(counted.n.load(Relaxed), 10_001);
     }
 
     #[test]

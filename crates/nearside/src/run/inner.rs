@@ -13,6 +13,7 @@ use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
 use crate::run::cache::PlanCache;
 use crate::run::config;
+use crate::run::idle::IdleWatch;
 use crate::run::recording::Recorder;
 use crate::run::scheduling::{PackageChoice, Threshold};
 
@@ -40,6 +41,8 @@ pub(crate) struct Inner {
     pub memory_counters: OnceLock<Option<MemoryCounters>>,
     /// Makes the system views of this database.
     pub system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
+    /// Which tables nobody has written for a while.
+    pub idle: Arc<IdleWatch>,
     statement_clock: AtomicU64,
     default_planner: OnceLock<Arc<Planner>>,
 }
@@ -76,6 +79,7 @@ impl Inner {
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),
             system_tables,
+            idle: Arc::default(),
             statement_clock: AtomicU64::new(1),
             default_planner: OnceLock::new(),
         }
@@ -90,5 +94,13 @@ impl Inner {
     pub(crate) fn default_planner(&self) -> Arc<Planner> {
         let defaults = || config::defaults(self.scheduler.threads(), &self.scheduler.settings());
         Arc::clone(self.default_planner.get_or_init(|| Arc::new(Planner::new(defaults()))))
+    }
+}
+
+/// Merges that are under way are for nobody any more.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.idle.end();
+        self.catalog.state().tables().for_each(|table| table.meta.merges.stop());
     }
 }

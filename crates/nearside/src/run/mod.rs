@@ -3,6 +3,7 @@
 pub(crate) mod by_key;
 pub(crate) mod cache;
 pub(crate) mod config;
+pub(crate) mod idle;
 pub(crate) mod inner;
 pub(crate) mod options;
 pub(crate) mod outcome;

@@ -131,16 +131,24 @@ impl Workers for RunningStatement {
     }
 
     fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
-        match result {
-            Ok(done) => self.check().map(|()| done),
-            Err(StoreError::Interrupted(Interruption::Panicked(text))) => {
-                Err(Error::Internal(format!("{} failed: {text}", step())))
-            }
-            Err(StoreError::Interrupted(Interruption::Cancelled)) => {
-                Err(self.check().err().unwrap_or(Error::Cancelled))
-            }
-            Err(other) => Err(other.into()),
+        of_step(result, step, || self.check())
+    }
+}
+
+/// What a step of storage came to, on behalf of a statement that `check` asks whether it goes on: see
+/// [`Workers::finished`].
+pub(crate) fn of_step<T>(
+    result: Result<T, StoreError>,
+    step: impl FnOnce() -> String,
+    check: impl Fn() -> Result<()>,
+) -> Result<T> {
+    match result {
+        Ok(done) => check().map(|()| done),
+        Err(StoreError::Interrupted(Interruption::Panicked(text))) => {
+            Err(Error::Internal(format!("{} failed: {text}", step())))
         }
+        Err(StoreError::Interrupted(Interruption::Cancelled)) => Err(check().err().unwrap_or(Error::Cancelled)),
+        Err(other) => Err(other.into()),
     }
 }
 

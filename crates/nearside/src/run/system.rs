@@ -9,6 +9,7 @@ use crate::catalog::units::DEFAULT_BALANCER;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::run::config;
+use crate::run::idle::IDLE_MS_DEFAULT;
 use crate::run::inner::Inner;
 use crate::run::outcome::Done;
 use crate::sql::AlterSystem;
@@ -22,17 +23,31 @@ struct SystemSetting {
     set: fn(&Inner, Option<&str>) -> Result<(), String>,
 }
 
-const SETTINGS: [SystemSetting; 1] = [SystemSetting {
-    name: "nearside.balancer",
-    description: "How ranges of keys move between units that are accessed unlike each other: off, one_shot or ma(k), \
-                  where k is how many neighbours on either side a unit shares with; for all sessions, by ALTER SYSTEM",
-    value: |inner| inner.catalog.units_setup().balancer().to_string(),
-    set: |inner, text| {
-        let algorithm: Algorithm = text.map_or(Ok(DEFAULT_BALANCER), str::parse)?;
-        inner.catalog.units_setup().set_balancer(algorithm);
-        Ok(())
+const SETTINGS: [SystemSetting; 2] = [
+    SystemSetting {
+        name: "nearside.balancer",
+        description: "How ranges of keys move between units that are accessed unlike each other: off, one_shot or \
+                      ma(k), where k is how many neighbours on either side a unit shares with; for all sessions, by \
+                      ALTER SYSTEM",
+        value: |inner| inner.catalog.units_setup().balancer().to_string(),
+        set: |inner, text| {
+            let algorithm: Algorithm = text.map_or(Ok(DEFAULT_BALANCER), str::parse)?;
+            inner.catalog.units_setup().set_balancer(algorithm);
+            Ok(())
+        },
     },
-}];
+    SystemSetting {
+        name: "nearside.merge_idle_ms",
+        description: "After how many milliseconds without a write the small writes of a table are merged, counted from \
+                      its next write; 0 for never; for all sessions, by ALTER SYSTEM",
+        value: |inner| inner.idle.after_ms().to_string(),
+        set: |inner, text| {
+            let number = |text: &str| text.parse().map_err(|_| format!("a number of milliseconds, not '{text}'"));
+            inner.idle.set_after_ms(text.map_or(Ok(IDLE_MS_DEFAULT), number)?);
+            Ok(())
+        },
+    },
+];
 
 fn find(name: &str) -> Option<&'static SystemSetting> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))

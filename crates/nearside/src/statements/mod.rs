@@ -10,6 +10,7 @@ pub(crate) mod kept;
 pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod load;
+pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod parameters;
 pub(crate) mod placement;

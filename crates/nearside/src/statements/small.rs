@@ -1,82 +1,47 @@
 //! Statements that write few rows: they go to the table's delta, and encode nothing.
 //!
 //! Rows are added and die in one step: keys are looked up first, then the delta has another state, units have the keys,
-//! and one commit shows both. What fails before leaves nothing behind. Whoever makes the delta large merges it.
+//! and one commit shows both. What fails before leaves nothing behind. Who makes the delta large has it merged.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use storage::{Delta, Keys, Serial, TableRow};
-use units::request::WriteKind;
-use units::store::{Statement, WriteError};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
-use crate::catalog::delta::{DELTA_BYTES_MAX, DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX, TableDelta};
-use crate::catalog::index::{IndexEntry, indexed};
+use crate::catalog::delta::{DeltaKeys, FoundKeys, KeyChanges, SMALL_ROWS_MAX, TableDelta};
+use crate::catalog::index::IndexEntry;
+use crate::catalog::merges::DeltaSize;
 use crate::error::{Error, Result};
 use crate::run::config;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{duplicate_error, shown};
-use crate::statements::stage::{as_kept, compacted};
+use crate::statements::merging;
+use crate::statements::stage::as_kept;
 
-/// What became of a small write.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SmallWrite {
-    /// It is committed.
-    Done,
-    /// It is committed, and made the delta so large that it should be merged.
-    Large,
-    /// Nothing was done: the rows are too many, or the table has no delta. They have to become segments.
-    NotSmall,
-}
-
-/// The changes of one unique index: keys that go, and keys with the delta's row that has them from now on.
-#[derive(Default)]
-struct KeyChanges {
-    removed: Vec<(u64, u64)>,
-    added: Vec<(u64, u64)>,
-}
-
-/// Whether rows of the table's columns were added and others have died, all or nothing. `table` is as of the running
-/// statement's state, and nobody else writes it; a delta that became large is merged.
+/// Adds rows of the table's columns and lets others die, all or nothing; whether that was done: rows that are too many,
+/// or for a table without a delta, have to become segments. `table` is as of the running statement's state, and nobody
+/// else writes it.
 ///
 /// # Errors
-/// As [`commit_small`].
+/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
 pub(crate) fn write_small(
     table: &TableEntry,
     rows: &RecordBatch,
     dead: &[TableRow],
     running: &Arc<RunningStatement>,
 ) -> Result<bool> {
-    let written = commit_small(table, rows, dead, running)?;
-    if written == SmallWrite::Large {
-        merge_large(table.id, running);
-    }
-    Ok(written != SmallWrite::NotSmall)
-}
-
-/// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
-/// state, and nobody else writes it.
-///
-/// # Errors
-/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
-pub(crate) fn commit_small(
-    table: &TableEntry,
-    rows: &RecordBatch,
-    dead: &[TableRow],
-    running: &Arc<RunningStatement>,
-) -> Result<SmallWrite> {
     let is_wanted = config::nearside(running.planner.config_options()).small_writes;
     if !is_wanted || !table.has_room_for_delta() || rows.num_rows() + dead.len() > SMALL_ROWS_MAX {
-        return Ok(SmallWrite::NotSmall);
+        return Ok(false);
     }
     let rows = checked_rows(table, rows)?;
     let (before, keys) = match &table.delta {
         Some(delta) => (delta.rows.clone(), Arc::clone(&delta.keys)),
         None => match first(table, running) {
-            Err(Error::Memory(_)) => return Ok(SmallWrite::NotSmall),
+            Err(Error::Memory(_)) => return Ok(false),
             first => first?,
         },
     };
@@ -87,35 +52,22 @@ pub(crate) fn commit_small(
     for (number, index) in table.unique_indexes().enumerate() {
         match key_changes(table, number, index, &rows, dead, first_row, pin.as_ref())? {
             Some(change) => changes.push(change),
-            None => return Ok(SmallWrite::NotSmall),
+            None => return Ok(false),
         }
     }
     drop(pin);
     let after = before.with(rows, dead)?;
     // Whoever scans it needs room for its rows, and for encoding them.
     if adds && table.meta.budget().available_bytes().is_some_and(|free| free / 4 < after.bytes()) {
-        return Ok(SmallWrite::NotSmall);
+        return Ok(false);
     }
-    let is_large = is_large(&after, table);
-    let statement = written(&keys, &changes)?;
+    let size = DeltaSize::of(after.rows(), after.entries(), after.bytes(), table.meta.budget().available_bytes());
+    let statement = keys.written(&changes)?;
     running.check()?;
     let delta = TableDelta::new(after, keys);
     running.home.commit_keys(statement, |state| state.set_delta(table, delta))?;
-    Ok(if is_large { SmallWrite::Large } else { SmallWrite::Done })
-}
-
-/// Merges the delta of a table, which nobody else writes, if it is still large. What is committed stays so: where there
-/// is no memory to merge it now, the next statement tries again.
-pub(crate) fn merge_large(table: u64, running: &Arc<RunningStatement>) {
-    if let Err(error) = merge(table, running) {
-        tracing::debug!("the delta of table {table} was not merged: {error}");
-    }
-}
-
-/// Whether a delta is to be merged: reading it takes time for its rows, and memory for them once more.
-fn is_large(delta: &Delta, table: &TableEntry) -> bool {
-    let room = table.meta.budget().available_bytes().map_or(DELTA_BYTES_MAX, |free| DELTA_BYTES_MAX.min(free / 4));
-    delta.rows() > DELTA_ROWS_MAX || delta.entries() > DELTA_ROWS_MAX || delta.bytes() > room
+    merging::written(table.id, &table.meta, size, running);
+    Ok(true)
 }
 
 /// The first state of a delta: no rows.
@@ -142,14 +94,14 @@ fn key_changes(
     pin: Option<&Pin>,
 ) -> Result<Option<KeyChanges>> {
     let columns = table.key_columns(index)?;
-    let mut changes = KeyChanges::default();
+    let mut removed = Vec::new();
     let gone: Vec<TableRow> = dead.iter().copied().filter(|place| matches!(place, TableRow::Delta { .. })).collect();
     if !gone.is_empty() {
         let keys = Keys::new(&table.columns_at(&gone, &columns)?)?;
-        changes.removed.extend(keys.codes().flatten().map(|code| (code, 0)));
+        removed.extend(keys.codes().flatten().map(|code| (code, 0)));
     }
     if rows.num_rows() == 0 {
-        return Ok(Some(changes));
+        return Ok(Some(KeyChanges::new(removed, Vec::new())));
     }
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(rows.column(*column))).collect();
     let keys = Keys::new(&values)?;
@@ -162,46 +114,10 @@ fn key_changes(
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }
     let added = keys.codes().enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
-    changes.added.extend(added);
-    let codes: HashSet<u64> = changes.added.iter().map(|(code, _)| *code).collect();
-    if codes.len() < changes.added.len() {
-        return Ok(None);
+    let added: Vec<(u64, u64)> = added.collect();
+    let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
+    match codes.len() < added.len() {
+        true => Ok(None),
+        false => Ok(Some(KeyChanges::new(removed, added))),
     }
-    changes.removed.retain(|(code, _)| !codes.contains(code));
-    Ok(Some(changes))
-}
-
-/// The statement of units with the changes of all keys, to be committed; `None` where there are none.
-fn written(keys: &DeltaKeys, changes: &[KeyChanges]) -> Result<Option<Statement>> {
-    let is_empty = changes.iter().all(|change| change.added.is_empty() && change.removed.is_empty());
-    let Some(units) = keys.units().filter(|_| !is_empty) else { return Ok(None) };
-    let mut statement = units.begin().map_err(units_error)?;
-    for (object, change) in keys.objects.iter().zip(changes) {
-        for (kind, pairs) in [(WriteKind::Delete, &change.removed), (WriteKind::Upsert, &change.added)] {
-            if !pairs.is_empty() {
-                statement.write(object, kind, pairs).map_err(units_error)?;
-            }
-        }
-    }
-    Ok(Some(statement))
-}
-
-fn units_error(error: WriteError) -> Error {
-    match error {
-        WriteError::Memory(error) => error.into(),
-        WriteError::Panicked(text) => Error::Internal(format!("writing keys failed: {text}")),
-        other => Error::Execution(other.to_string()),
-    }
-}
-
-/// Makes segments of a table's delta.
-fn merge(table: u64, running: &Arc<RunningStatement>) -> Result<()> {
-    let state = running.home.state();
-    let Some(table) = state.by_id(table) else { return Ok(()) };
-    if !table.delta.as_ref().is_some_and(|delta| is_large(&delta.rows, table)) {
-        return Ok(());
-    }
-    // What is compacted gets indexes of its own.
-    let merged = indexed(compacted(table.merged()?, running)?, running)?;
-    running.home.commit(|state| state.set_table(merged))
 }

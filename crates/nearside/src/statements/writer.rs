@@ -6,6 +6,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::{CatalogState, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
+use crate::statements::merging::relieve;
 
 /// Runs `work` as the one writer of a table without a delta, over what exists once it is that.
 pub(crate) fn as_writer<T>(
@@ -43,9 +44,12 @@ pub(crate) fn as_small_writer<T>(
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
-    let meta = Arc::clone(&running.catalog.table(name)?.meta);
-    let _turn = meta.write_turns.next(|| running.check())?;
-    as_its_writer(name, &meta, running, work)
+    let (id, meta) = of_table(name, running)?;
+    let turn = meta.write_turns.next(|| running.check())?;
+    let done = as_its_writer(name, &meta, running, work);
+    drop(turn);
+    relieve(id, &meta, running);
+    done
 }
 
 /// As [`as_small_writer`], of work that whoever writes the table does for this statement, if somebody does.
@@ -54,9 +58,17 @@ pub(crate) fn by_its_writer<T: Send + 'static>(
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let meta = Arc::clone(&running.catalog.table(name)?.meta);
+    let (id, meta) = of_table(name, running)?;
     let (of, name, statement) = (Arc::clone(&meta), Arc::clone(name), Arc::clone(running));
-    meta.write_turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?
+    let done = meta.write_turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?;
+    relieve(id, &meta, running);
+    done
+}
+
+/// A table's number and what outlives its versions.
+fn of_table(name: &Name, running: &RunningStatement) -> Result<(u64, Arc<TableMeta>)> {
+    let table = running.catalog.table(name)?;
+    Ok((table.id, Arc::clone(&table.meta)))
 }
 
 /// Runs `work` over what exists, on behalf of the statement whose turn it is.

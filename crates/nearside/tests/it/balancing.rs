@@ -101,6 +101,7 @@ fn views_of_units_say_what_there_is() {
     for view in ["partitions", "routing", "balancing"] {
         assert_eq!(rows(&session, &format!("SELECT * FROM nearside.{view}")), Vec::<Vec<String>>::new());
     }
+    session.execute("ALTER SYSTEM SET nearside.merge_idle_ms = 0").unwrap();
     session.execute("CREATE SCHEMA s; CREATE TABLE s.t (k BIGINT PRIMARY KEY, u TEXT UNIQUE, v INT)").unwrap();
     session.execute("CREATE TABLE plain (k BIGINT); INSERT INTO plain VALUES (1)").unwrap();
     assert_eq!(number(&session, "SELECT count(*) FROM nearside.partitions"), 0, "nothing is keyed yet");
@@ -168,6 +169,7 @@ fn keys_that_are_asked_for_more_are_shared_though_nobody_calls_for_it() {
     const LIMIT: Duration = Duration::from_secs(120);
     let database = database();
     let session = database.session();
+    session.execute("ALTER SYSTEM SET nearside.merge_idle_ms = 0").unwrap();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)").unwrap();
     let table = database.keyed("t").unwrap();
     for first in (0..ROWS).step_by(2000) {

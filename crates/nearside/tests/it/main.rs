@@ -5,6 +5,7 @@ mod conflict;
 mod counters;
 mod expressions;
 mod indexes;
+mod merging;
 mod placement;
 mod prepared;
 mod read;

@@ -105,6 +105,20 @@ impl Log {
         Ok(next)
     }
 
+    /// Without the rows before `first`, which is numbered 0 then.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`].
+    pub(super) fn since(&self, first: u32, budget: &Arc<Budget>) -> Result<Log, StoreError> {
+        let of = |pieces: &[Arc<Piece>]| -> Result<Vec<Arc<Piece>>, StoreError> {
+            let from = pieces.partition_point(|piece| piece.range().end <= first);
+            pieces[from..].iter().map(|piece| Ok(Arc::new(piece.since(first, budget)?))).collect()
+        };
+        let tail = if first <= self.tail_first() { Arc::clone(&self.tail) } else { Arc::default() };
+        let (groups, singles) = (of(&self.groups)?, of(&self.singles)?);
+        Ok(Log { rows: self.rows - first, chunks: Arc::new(of(&self.chunks)?), groups, singles, tail })
+    }
+
     /// The values of a column of type `data_type` at `rows`.
     pub(super) fn take(&self, column: usize, data_type: &DataType, rows: &[u32]) -> ArrayRef {
         let Some(&first) = rows.first() else { return new_empty_array(data_type) };
@@ -142,6 +156,20 @@ impl Log {
             Some(chunks) => Some(rows_of(chunks)),
             None => (place < self.segments()).then(|| self.tail_first()..self.rows),
         }
+    }
+
+    /// Which segment a row goes into, and which row of it that is.
+    pub(super) fn place_of(&self, row: u32) -> Option<(usize, u32)> {
+        let (mut place, mut behind) = (0, self.segments());
+        while place + 1 < behind {
+            let middle = place + (behind - place) / 2;
+            match self.segment_rows(middle)?.start <= row {
+                true => place = middle,
+                false => behind = middle,
+            }
+        }
+        let rows = self.segment_rows(place)?;
+        rows.contains(&row).then(|| (place, row - rows.start))
     }
 
     /// The chunks of a segment; `None` behind them.
@@ -203,6 +231,18 @@ impl Piece {
         let pieces: Vec<&Arc<Piece>> = pieces.iter().collect();
         let columns = concatenated(&pieces)?.iter().map(without_gaps).collect();
         Ok(Arc::new(Piece::new(pieces[0].first, rows, columns, budget)?))
+    }
+
+    /// The rows from `first` on, one at least, numbered from there.
+    fn since(&self, first: u32, budget: &Arc<Budget>) -> Result<Piece, StoreError> {
+        let Some(gone) = first.checked_sub(self.first).filter(|gone| *gone > 0) else {
+            let piece = Piece::new(self.first - first, self.rows, self.columns.clone(), budget)?;
+            // Its run may be another one now.
+            return Ok(Piece { encoded: self.encoded.clone(), ..piece });
+        };
+        let rows = self.rows - gone;
+        let columns = self.columns.iter().map(|column| unshared(&column.slice(gone as usize, rows as usize)));
+        Piece::new(0, rows, columns.collect::<Result<_, _>>()?, budget)
     }
 
     fn range(&self) -> Range<u32> {

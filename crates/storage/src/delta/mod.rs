@@ -27,6 +27,7 @@ mod consolidate;
 mod dead;
 mod encode;
 mod log;
+mod rebase;
 #[cfg(test)]
 mod tests;
 

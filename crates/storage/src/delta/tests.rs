@@ -13,7 +13,7 @@ use super::*;
 use crate::segment::{Part, Segment};
 use crate::tests::data::{Random, SHAPES, array, opaque_types, ordered_types};
 use crate::tests::{Threads, assert_same, batch_of, schema_of};
-use crate::{ColumnAllocator, Encoding, Parallel, RowsToDelete, Serial, Stager, build_part};
+use crate::{ColumnAllocator, Compacted, Encoding, Parallel, RowsToDelete, Serial, Stager, build_part};
 
 type Row = (i64, Option<String>, Option<i128>);
 
@@ -336,6 +336,179 @@ fn few_rows_are_encoded_as_all_are() {
             }
         }
     }
+}
+
+/// A table that is written and merged: rows by their order, which nothing changes, and where each lies.
+struct Merging {
+    base: TableVersion,
+    delta: Delta,
+    live: Vec<Row>,
+    next: i64,
+}
+
+impl Merging {
+    fn places(&self) -> Vec<(Row, TableRow)> {
+        let table = consolidated(&self.delta, &self.base, &Serial);
+        let mut places = Vec::new();
+        for (segment, version) in table.segments().enumerate() {
+            let rows = version.segment.rows();
+            let columns: Vec<ArrayRef> = version.segment.columns().iter().map(|column| column.slice(0..rows)).collect();
+            for (row, content) in rows_of(&columns).into_iter().enumerate().filter(|(row, _)| version.is_live(*row)) {
+                places.push((content, self.delta.place_of(&self.base, segment, row as u32).unwrap()));
+            }
+        }
+        places
+    }
+
+    /// A statement that adds rows and lets others die; where it fails nobody sees it.
+    fn write(&mut self, random: &mut Random) {
+        let places = self.places();
+        let deaths = random.pick(&[0, 1, 3, 40]).min(places.len());
+        let mut dead: Vec<_> = (0..deaths).map(|_| random.below(places.len())).collect();
+        dead.sort_unstable();
+        dead.dedup();
+        let count = random.pick(&[0, 1, 2, 30, 700]);
+        let rows: Vec<Row> = (0..count).map(|i| row(self.next + i, random)).collect();
+        let of_dead: Vec<TableRow> = dead.iter().map(|place| places[*place].1).collect();
+        let next = self.delta.with(batch(&rows), &of_dead).unwrap();
+        if random.one_in(5) {
+            return;
+        }
+        self.delta = next;
+        self.next += count;
+        dead.iter().rev().for_each(|place| drop(self.live.remove(*place)));
+        self.live.extend(rows);
+    }
+
+    fn check(&self) {
+        let places = self.places();
+        let found: Vec<&Row> = places.iter().map(|(row, _)| row).collect();
+        assert!(found.iter().copied().eq(&self.live), "{} rows, {} expected", found.len(), self.live.len());
+        let (delta, base) = (&self.delta, &self.base);
+        assert_eq!(base.rows() + delta.live_rows() - delta.dead_base_rows(), self.live.len());
+        assert!(places.iter().all(|(_, place)| delta.is_live(*place, base)));
+        let rows = 0..delta.rows() as u32;
+        let live = rows.filter(|row| delta.is_live(TableRow::Delta { row: *row }, base));
+        let of_log: Vec<u32> = live.collect();
+        let expected: Vec<&Row> = self.live.iter().rev().take(of_log.len()).rev().collect();
+        let columns: Vec<ArrayRef> = (0..3).map(|column| delta.take(column, &of_log)).collect();
+        assert!(rows_of(&columns).iter().eq(expected), "rows of the log by their numbers");
+    }
+}
+
+/// Keys of a delta's rows as whoever keeps them does: from each live row of the log to its number.
+fn numbers(delta: &Delta, base: &TableVersion) -> std::collections::BTreeMap<i64, u32> {
+    let live = (0..delta.rows() as u32).filter(|row| delta.is_live(TableRow::Delta { row: *row }, base));
+    let live: Vec<u32> = live.collect();
+    let ids = delta.take(0, &live);
+    ids.as_primitive::<Int64Type>().values().iter().copied().zip(live).collect()
+}
+
+/// Deltas that are made segments while statements go on, segments that are compacted meanwhile, in any order.
+#[test]
+fn merges_beside_writes_change_no_row() {
+    let (mut folded, mut given_up, mut moved) = (0, 0, 0);
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let budget = Budget::new("test", u64::MAX);
+        let (base, model) = base(&mut random);
+        let live = model.base.into_iter().filter(|row| row.2).map(|row| row.1).collect();
+        let mut table = Merging { base, delta: Delta::new(schema(), &budget), live, next: 1 };
+        let mut folding: Option<(Delta, TableVersion)> = None;
+        let mut compacting: Option<Compacted> = None;
+        for _ in 0..80 {
+            match random.below(10) {
+                0 => table.check(),
+                1 if folding.is_none() => folding = Some((table.delta.clone(), table.base.clone())),
+                2 | 3 if folding.is_some() => {
+                    let (earlier, base) = folding.take().unwrap();
+                    let rest = table.delta.since(&earlier, &base).unwrap();
+                    let is_same = base.parts.iter().map(Arc::as_ptr).eq(table.base.parts.iter().map(Arc::as_ptr));
+                    let Some(rest) = rest.filter(|_| is_same) else {
+                        given_up += 1;
+                        continue;
+                    };
+                    let whole = consolidated(&earlier, &base, &Serial);
+                    let part = whole.parts.len().saturating_sub(1);
+                    let first = base.parts.get(part).map_or(0, |part| part.segments.len());
+                    let behind = whole.parts.get(part).map_or(0, |part| part.segments.len());
+                    // What keys have to be told, at once or in two steps.
+                    let before = numbers(&table.delta, &base);
+                    let first_row = earlier.rows() as u32;
+                    let mut expected = numbers(&earlier, &base);
+                    for row in table.delta.died_since(&earlier) {
+                        expected.retain(|_, known| *known != row);
+                    }
+                    let added = table.delta.added_since(&earlier);
+                    let ids = table.delta.take(0, &added);
+                    expected.extend(ids.as_primitive::<Int64Type>().values().iter().copied().zip(added));
+                    assert_eq!(before, expected);
+                    if first < behind && !random.one_in(4) {
+                        let compacted = Compacted::of(&whole, part, first..behind, &allocators(), &Serial).unwrap();
+                        table.base = compacted.within(&whole, &Allocator::unplaced()).unwrap().unwrap();
+                        table.delta = rest.moved(&compacted, &whole).unwrap();
+                    } else {
+                        (table.base, table.delta) = (whole, rest);
+                    }
+                    let after = before.into_iter().filter(|(_, row)| *row >= first_row);
+                    let after = after.map(|(id, row)| (id, row - first_row));
+                    assert!(after.eq(numbers(&table.delta, &table.base)));
+                    folded += 1;
+                    table.check();
+                }
+                4 if compacting.is_none() && !table.base.parts.is_empty() => {
+                    let part = random.below(table.base.parts.len());
+                    let segments = table.base.parts[part].segments.len();
+                    let first = random.below(segments + 1);
+                    let range = first..first + random.below(segments + 1 - first);
+                    compacting = Some(Compacted::of(&table.base, part, range, &allocators(), &Serial).unwrap());
+                }
+                5 if compacting.is_some() => {
+                    let compacted = compacting.take().unwrap();
+                    let within = compacted.within(&table.base, &Allocator::unplaced()).unwrap();
+                    let Some(base) = within else {
+                        given_up += 1;
+                        continue;
+                    };
+                    table.delta = table.delta.moved(&compacted, &table.base).unwrap();
+                    table.base = base;
+                    moved += 1;
+                    table.check();
+                }
+                _ => table.write(&mut random),
+            }
+        }
+        table.check();
+        drop((table, folding, compacting));
+        assert_eq!(budget.used_bytes(), 0, "seed {seed}");
+    }
+    assert!(folded > 100 && given_up > 10 && moved > 50, "{folded} {given_up} {moved}");
+}
+
+#[test]
+fn a_delta_of_another_table_is_none_before() {
+    let mut random = Random::new(5);
+    let base = TableVersion::empty(&schema());
+    let one = Delta::new(schema(), &Budget::unlimited());
+    let first = one.with(batch(&[row(0, &mut random)]), &[]).unwrap();
+    let second = first.with(batch(&[]), &[TableRow::Delta { row: 0 }]).unwrap();
+    let other = Delta::new(schema(), &Budget::unlimited());
+    assert!(second.since(&other, &base).unwrap().is_none());
+    assert!(first.since(&second, &base).unwrap().is_none());
+    let rest = second.since(&first, &base).unwrap().unwrap();
+    assert_eq!((rest.rows(), rest.entries(), rest.dead_base_rows()), (0, 1, 1));
+    assert!(second.since(&second, &base).unwrap().unwrap().is_empty());
+    // No memory: the state before stays.
+    let budget = Budget::new("rows", 5000);
+    let full = Delta::new(schema(), &budget).with(batch(&[row(0, &mut random)]), &[]).unwrap();
+    let earlier = Delta::clone(&full);
+    let mut full = full;
+    while let Ok(next) = full.with(batch(&[row(1, &mut random)]), &[]) {
+        full = next;
+    }
+    let (rows, used) = (full.rows(), budget.used_bytes());
+    assert!(matches!(full.since(&earlier, &base), Err(StoreError::Memory(_))));
+    assert_eq!((full.rows(), budget.used_bytes()), (rows, used));
 }
 
 #[test]

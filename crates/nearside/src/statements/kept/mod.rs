@@ -33,10 +33,10 @@ use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
-use crate::statements::small::{SmallWrite, commit_small, merge_large};
+use crate::statements::small::write_small;
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
-use crate::statements::writer::{as_small_writer, by_its_writer};
+use crate::statements::writer::by_its_writer;
 use crate::tables::stored::StoredSource;
 
 /// See the module.
@@ -76,18 +76,6 @@ struct KeptConflict {
 struct KeptUpdate {
     row: Vec<Compiled>,
     condition: Option<Compiled>,
-}
-
-/// What a write of one row did, and whether it made its table's delta so large that it should be merged.
-struct Written {
-    done: Done,
-    is_large: bool,
-}
-
-impl Written {
-    fn nothing(tag: &'static str) -> Written {
-        Written { done: Done::rows(tag, 0), is_large: false }
-    }
 }
 
 /// A statement that writes, planned, with the types of its parameters.
@@ -172,21 +160,12 @@ impl KeptWrite {
         let arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
         let parameters = one(&self.parameters, arrays)?;
         let write = Arc::clone(self);
-        let written = by_its_writer(&self.table, running, move |table, running| {
+        by_its_writer(&self.table, running, move |table, running| {
             if running.catalog.ddl_version != write.ddl_version {
                 return Ok(None);
             }
             write.carried_out(table, &parameters, running)
-        })?;
-        // Others do the write, not what takes longer. A statement that is out of time leaves it to the next one.
-        if written.as_ref().is_some_and(|written| written.is_large) {
-            let merged = as_small_writer(&self.table, running, |table, running| {
-                merge_large(table.id, running);
-                Ok(())
-            });
-            tracing::trace!("after a write to '{}': {merged:?}", self.table.shown());
-        }
-        Ok(written.map(|written| written.done))
+        })
     }
 
     /// Does what a statement without parameters says, for the one writer of the table, over whose state it was planned;
@@ -195,11 +174,7 @@ impl KeptWrite {
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        let written = self.carried_out(table, &one(&self.parameters, Vec::new())?, running)?;
-        if written.as_ref().is_some_and(|written| written.is_large) {
-            merge_large(table.id, running);
-        }
-        Ok(written.map(|written| written.done))
+        self.carried_out(table, &one(&self.parameters, Vec::new())?, running)
     }
 
     fn carried_out(
@@ -207,7 +182,7 @@ impl KeptWrite {
         table: &TableEntry,
         parameters: &RecordBatch,
         running: &Arc<RunningStatement>,
-    ) -> Result<Option<Written>> {
+    ) -> Result<Option<Done>> {
         match &self.action {
             Action::Insert { row, conflict } => {
                 // Also a row that is not inserted has to be one of the table's.
@@ -216,7 +191,7 @@ impl KeptWrite {
             }
             Action::Update { key, row } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found else { return Ok(Some(Written::nothing("UPDATE"))) };
+                let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
                 let existing = existing(table, (key.index, place), &[parameters], running)?;
                 let row = new_row(row, &existing, table)?;
                 written(table, &row, &[place], "UPDATE", running)
@@ -224,7 +199,7 @@ impl KeptWrite {
             Action::Delete { key } => {
                 let since = Instant::now();
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found else { return Ok(Some(Written::nothing("DELETE"))) };
+                let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
                 account(table, &table.name.shown(), (key.index, &[]), &[place], (running, since));
                 let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
                 written(table, &none, &[place], "DELETE", running)
@@ -386,7 +361,7 @@ fn insert(
     conflict: Option<&KeptConflict>,
     parameters: &RecordBatch,
     running: &Arc<RunningStatement>,
-) -> Result<Option<Written>> {
+) -> Result<Option<Done>> {
     let Some(conflict) = conflict else { return written(table, &row, &[], "INSERT", running) };
     let mut taken = None;
     for (number, columns) in &conflict.indexes {
@@ -394,7 +369,7 @@ fn insert(
         let Some(found) = find(table, *number, &key)? else { return Ok(None) };
         taken = taken.or(found.map(|place| (*number, place)));
     }
-    let nothing = Ok(Some(Written::nothing("INSERT")));
+    let nothing = Ok(Some(Done::rows("INSERT", 0)));
     match (taken, &conflict.update) {
         (None, _) => written(table, &row, &[], "INSERT", running),
         (Some(_), None) => nothing,
@@ -452,11 +427,6 @@ fn written(
     dead: &[TableRow],
     tag: &'static str,
     running: &Arc<RunningStatement>,
-) -> Result<Option<Written>> {
-    let written = |is_large| Some(Written { done: Done::rows(tag, 1), is_large });
-    Ok(match commit_small(table, row, dead, running)? {
-        SmallWrite::Done => written(false),
-        SmallWrite::Large => written(true),
-        SmallWrite::NotSmall => None,
-    })
+) -> Result<Option<Done>> {
+    Ok(write_small(table, row, dead, running)?.then(|| Done::rows(tag, 1)))
 }

@@ -1,0 +1,397 @@
+//! Segments of deltas, made beside the statements that go on writing.
+//!
+//! A merge takes a state of a table's delta, makes segments of it while nobody waits, and then, as the table's one
+//! writer and for a moment only, puts them in the place of that state: what was written meanwhile becomes a delta over
+//! them ([`storage::Delta::since`]), with keys of its own, most of which are written before. Segments that are small by
+//! now are compacted afterwards, in the same way, beside further merges.
+//!
+//! Invariants: a table has the same rows before and after; where it was changed otherwise meanwhile (merged by a
+//! statement of many rows, altered, emptied, dropped) or something fails, what was made is thrown away. A worker never
+//! waits for the turn to write: what is left to do is left to whoever has it, since that one may wait for this worker.
+//! What runs with the turn uses no other worker, for the same reason.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arrow::array::ArrayRef;
+use exec::SchedParallel;
+use numa::Budget;
+use sched::{Affinity, Priority, Statement};
+use storage::{Compacted, Delta, Keys, SegmentVersion, Serial, StoreError, TableVersion};
+
+use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
+use crate::catalog::index::indexed;
+use crate::catalog::merges::{CompactionTurn, DeltaSize, MergeTurn, Merged, REST_AFTER_FAILURE};
+use crate::catalog::{Catalog, TableEntry, TableMeta, Workers};
+use crate::error::{Error, Result};
+use crate::run::inner::Inner;
+use crate::run::statement::{RunningStatement, of_step};
+
+/// How long a statement sleeps at most before it looks whether it was cancelled.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// The workers, on behalf of no statement of anybody's.
+#[derive(Debug)]
+struct Background {
+    scheduler: Arc<sched::Scheduler>,
+    statement: Arc<Statement>,
+}
+
+impl Workers for Background {
+    type Parallel = SchedParallel;
+
+    fn parallel(&self) -> SchedParallel {
+        SchedParallel::new(Arc::clone(&self.scheduler), Arc::clone(&self.statement))
+    }
+
+    fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
+        let check = || if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };
+        of_step(result, step, check)
+    }
+}
+
+/// The caller alone.
+#[derive(Debug)]
+struct Alone;
+
+impl Workers for Alone {
+    type Parallel = Serial;
+
+    fn parallel(&self) -> Serial {
+        Serial
+    }
+
+    fn finished<T>(&self, result: Result<T, StoreError>, _step: impl FnOnce() -> String) -> Result<T> {
+        Ok(result?)
+    }
+}
+
+/// How large a table's delta is.
+fn size(table: &TableEntry) -> DeltaSize {
+    let Some(delta) = table.delta.as_ref().map(|delta| &delta.rows) else { return DeltaSize::Small };
+    DeltaSize::of(delta.rows(), delta.entries(), delta.bytes(), table.meta.budget().available_bytes())
+}
+
+/// Whether nobody misses the memory that it takes to merge it.
+fn has_room(table: &TableEntry) -> bool {
+    let bytes = table.delta.as_ref().map_or(0, |delta| delta.rows.bytes());
+    table.meta.budget().available_bytes().is_none_or(|free| bytes <= free / 4)
+}
+
+/// A statement has committed a delta of this size to a table: has the workers merge it when it is time.
+pub(crate) fn written(table: u64, meta: &Arc<TableMeta>, size: DeltaSize, running: &RunningStatement) {
+    let inner = &running.inner;
+    if !Arc::ptr_eq(&running.home, &inner.catalog) {
+        // What is not in the database yet the workers do not find.
+        meta.merges.set_size(if size > DeltaSize::Small { DeltaSize::Huge } else { size });
+        return;
+    }
+    meta.merges.set_size(size);
+    if size > DeltaSize::Small {
+        merge_in_background(inner, table, meta);
+    }
+    merge_once_idle(inner, table, meta, Duration::ZERO);
+}
+
+/// Has a table's delta merged once nobody has written it for a while, and not before some time is over.
+fn merge_once_idle(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>, rest: Duration) {
+    inner.idle.written(table, meta, rest, || {
+        let inner = Arc::downgrade(inner);
+        Box::new(move |table| {
+            let Some(inner) = inner.upgrade() else { return };
+            let state = inner.catalog.state();
+            if let Some(entry) = state.by_id(table).filter(|entry| entry.delta.is_some() && has_room(entry)) {
+                merge_in_background(&inner, table, &entry.meta);
+            }
+        })
+    });
+}
+
+/// Waits until a table's delta is no longer twice as large as it should be, and merges it where nobody does. For a
+/// statement that has written and has given its turn back; it ends early where that is stopped or cannot help.
+pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningStatement>) {
+    while meta.merges.is_huge() && running.check().is_ok() {
+        match MergeTurn::of_writer(meta, Instant::now()) {
+            Err(()) => return,
+            Ok(None) => meta.merges.wait(WAIT),
+            Ok(Some(turn)) => {
+                let inner = Arc::downgrade(&running.inner);
+                let merge = Merge { table, meta: Arc::clone(meta), home: Arc::clone(&running.home), inner, turn };
+                let prepared = merge.prepare(running);
+                let Ok(_turn) = meta.write_turns.next(|| running.check()) else {
+                    merge.turn.end(&Merged::GivenUp);
+                    return;
+                };
+                if matches!(merge.commit(prepared), Merged::Failed(_)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Has the workers merge a table's delta, where nobody does and it has not failed just now.
+fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) {
+    if !meta.merges.can_queue(Instant::now()) {
+        return;
+    }
+    let statement = background(inner, "merging small writes");
+    if !meta.merges.queue(&statement, Instant::now()) {
+        return;
+    }
+    let (of, meta, workers) = (Arc::downgrade(inner), Arc::clone(meta), Arc::clone(&statement));
+    inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
+        let Some(inner) = of.upgrade() else { return };
+        let Some(turn) = MergeTurn::of_workers(&meta) else { return };
+        let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
+        let merge = Merge { table, meta: Arc::clone(&meta), home: Arc::clone(&inner.catalog), inner: of, turn };
+        drop(inner);
+        let prepared = merge.prepare(&workers);
+        meta.write_turns.leave(move || drop(merge.commit(prepared)));
+    });
+}
+
+/// Has the workers compact a table's segments, where that pays and nobody does.
+fn compact_in_background(inner: &Arc<Inner>, table: u64) {
+    let state = inner.catalog.state();
+    let Some(entry) = state.by_id(table).filter(|entry| compaction(&entry.base).is_some()) else { return };
+    let statement = background(inner, "compacting segments");
+    let Some(turn) = CompactionTurn::begin(&entry.meta, &statement) else { return };
+    let (of, workers) = (Arc::downgrade(inner), Arc::clone(&statement));
+    inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
+        let Some(inner) = of.upgrade() else { return };
+        let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
+        let home = Arc::clone(&inner.catalog);
+        drop(inner);
+        let state = home.state();
+        let Some(entry) = state.by_id(table) else { return };
+        let compacted = match compacted(entry, &workers) {
+            Ok(Some(compacted)) => compacted,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::debug!("segments of table {table} were not compacted: {error}");
+                return;
+            }
+        };
+        let meta = Arc::clone(&entry.meta);
+        drop(state);
+        meta.write_turns.leave(move || {
+            let done = put_compacted(table, &compacted, &home);
+            drop(turn);
+            match (done, of.upgrade()) {
+                (Ok(true), Some(inner)) => compact_in_background(&inner, table),
+                (done, _) => tracing::debug!("compacted segments of table {table} were taken: {done:?}"),
+            }
+        });
+    });
+}
+
+/// What the workers do for nobody: after everything else.
+fn background(inner: &Inner, label: &str) -> Arc<Statement> {
+    let priority = Priority { user: u8::MAX, statement_time: inner.next_statement_time() };
+    let statement = Statement::with_priority(priority, Budget::unlimited());
+    statement.set_label(label);
+    statement.set_counted(false);
+    statement
+}
+
+/// A merge of a table's delta under way.
+struct Merge {
+    table: u64,
+    meta: Arc<TableMeta>,
+    home: Arc<Catalog>,
+    inner: Weak<Inner>,
+    turn: MergeTurn,
+}
+
+/// What is made of a state of a table, before anybody sees it.
+struct Prepared {
+    /// The state.
+    before: Arc<TableEntry>,
+    /// All of its rows as segments.
+    whole: Arc<TableVersion>,
+    /// Those that the delta's rows became first, compacted.
+    compacted: Option<Compacted>,
+    /// The same, compacted and with indexes.
+    base: Arc<TableVersion>,
+    keys: KeysSince,
+}
+
+impl Merge {
+    /// Makes segments of the table's delta, on the workers and with no turn.
+    fn prepare<W: Workers>(&self, workers: &Arc<W>) -> Result<Option<Prepared>> {
+        let state = self.home.state();
+        let Some(before) = state.by_id(self.table).filter(|table| table.delta.is_some()) else { return Ok(None) };
+        let before = Arc::clone(before);
+        drop(state);
+        let whole = before.whole()?;
+        let part = whole.parts.len().saturating_sub(1);
+        let of_base = before.base.parts.get(part).map_or(0, |part| part.segments.len());
+        let of_whole = whole.parts.get(part).map_or(0, |part| part.segments.len());
+        let mut base = Arc::clone(&whole);
+        let mut new = None;
+        if of_base < of_whole {
+            let compacted = compact(&before, &whole, part, of_base..of_whole, workers)?;
+            let within = compacted.within(&whole, &before.meta.allocator())?;
+            base = Arc::new(within.ok_or_else(|| Error::Internal("segments of a delta that are not there".into()))?);
+            new = Some(compacted);
+        }
+        let merged = TableEntry { base, delta: None, ..TableEntry::clone(&before) };
+        let base = Arc::clone(&indexed(merged, workers)?.table().base);
+        let mut keys = KeysSince::of(&before, &self.home)?;
+        // Most of the keys that were written meanwhile are there when the writers have to wait.
+        if let Some(now) = self.current(&before)
+            && let Some(statement) = keys.catch_up(&now)?
+        {
+            statement.commit();
+        }
+        Ok(Some(Prepared { before, whole, compacted: new, base, keys }))
+    }
+
+    /// The table as it is now; `None` where more was changed than its delta.
+    fn current(&self, before: &TableEntry) -> Option<Arc<TableEntry>> {
+        let now = Arc::clone(self.home.state().by_id(self.table)?);
+        let (known, delta) = (before.delta.as_ref()?, now.delta.as_ref()?);
+        let is_same = Arc::ptr_eq(&now.base, &before.base) && Arc::ptr_eq(&known.keys, &delta.keys);
+        is_same.then_some(now)
+    }
+
+    /// Puts the segments in the place of what they were made of, for the one writer of the table, and says what is to
+    /// be done next.
+    fn commit(self, prepared: Result<Option<Prepared>>) -> Merged {
+        let merged = match prepared.and_then(|prepared| prepared.map_or(Ok(Merged::Nothing), |p| self.put(p))) {
+            Ok(merged) => merged,
+            Err(Error::Cancelled | Error::Timeout) => Merged::GivenUp,
+            Err(error) => Merged::Failed(error.to_string()),
+        };
+        let Merge { table, meta, home, inner, turn } = self;
+        let state = home.state();
+        let entry = state.by_id(table);
+        let size = entry.map_or(DeltaSize::Small, |entry| size(entry));
+        meta.merges.set_size(size);
+        turn.end(&merged);
+        tracing::debug!("the delta of table {table} was merged: {merged:?}");
+        let Some(inner) = inner.upgrade().filter(|inner| Arc::ptr_eq(&inner.catalog, &home)) else { return merged };
+        if matches!(merged, Merged::Rows(_)) {
+            compact_in_background(&inner, table);
+        }
+        if entry.is_some_and(|entry| entry.delta.is_some()) {
+            match merged {
+                Merged::Failed(_) => merge_once_idle(&inner, table, &meta, REST_AFTER_FAILURE),
+                _ if size > DeltaSize::Small => merge_in_background(&inner, table, &meta),
+                _ => merge_once_idle(&inner, table, &meta, Duration::ZERO),
+            }
+        }
+        merged
+    }
+
+    fn put(&self, prepared: Prepared) -> Result<Merged> {
+        let Prepared { before, whole, compacted, base, mut keys } = prepared;
+        let Some(now) = self.current(&before) else { return Ok(Merged::GivenUp) };
+        let (Some(then), Some(delta)) = (&before.delta, &now.delta) else { return Ok(Merged::GivenUp) };
+        let Some(mut rest) = delta.rows.since(&then.rows, &before.base)? else { return Ok(Merged::GivenUp) };
+        if let Some(compacted) = &compacted {
+            rest = rest.moved(compacted, &whole)?;
+        }
+        let statement = keys.catch_up(&now)?;
+        let delta = (!rest.is_empty()).then(|| Arc::new(TableDelta::new(rest, keys.keys)));
+        let merged = indexed(TableEntry { base, delta, ..TableEntry::clone(&now) }, &Arc::new(Alone))?;
+        self.home.commit_keys(statement, |state| state.set_table(merged))?;
+        Ok(Merged::Rows(compacted.map_or(0, |compacted| compacted.rows() as u64)))
+    }
+}
+
+/// The keys of rows that a delta has and an earlier state of it had not, by the numbers that they get over that state's
+/// segments.
+struct KeysSince {
+    keys: Arc<DeltaKeys>,
+    /// The state whose keys they are so far.
+    of: Delta,
+    /// The first row.
+    first: u32,
+}
+
+impl KeysSince {
+    /// None yet, of a table with a delta.
+    fn of(table: &TableEntry, home: &Catalog) -> Result<KeysSince> {
+        let delta = table.delta.as_ref().ok_or_else(|| Error::Internal("keys of a delta that is not there".into()))?;
+        let keys = Arc::new(DeltaKeys::new(table, || home.units())?);
+        Ok(KeysSince { keys, of: delta.rows.clone(), first: delta.rows.rows() as u32 })
+    }
+
+    /// What makes them those of a later state, to be committed.
+    fn catch_up(&mut self, table: &TableEntry) -> Result<Option<units::store::Statement>> {
+        let Some(delta) = table.delta.as_ref().map(|delta| &delta.rows) else { return Ok(None) };
+        let added = delta.added_since(&self.of);
+        let mut died = delta.died_since(&self.of);
+        died.retain(|row| *row >= self.first);
+        let changes = table.unique_indexes().map(|index| {
+            let columns = table.key_columns(index)?;
+            let codes = |rows: &[u32]| -> Result<Vec<(u64, u64)>> {
+                if rows.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let values: Vec<ArrayRef> = columns.iter().map(|column| delta.take(*column, rows)).collect();
+                let keys = Keys::new(&values)?;
+                let own = |row: u32| u64::from(row.saturating_sub(self.first));
+                Ok(keys.codes().zip(rows).filter_map(|(code, row)| Some((code?, own(*row)))).collect())
+            };
+            Ok(KeyChanges::new(codes(&died)?, codes(&added)?))
+        });
+        let changes = changes.collect::<Result<Vec<_>>>()?;
+        let statement = self.keys.written(&changes)?;
+        self.of = delta.clone();
+        Ok(statement)
+    }
+}
+
+/// Which segments of which part to compact next.
+fn compaction(version: &TableVersion) -> Option<(usize, std::ops::Range<usize>)> {
+    let parts = version.parts.iter().enumerate();
+    let mut ranges = parts.filter_map(|(part, of)| {
+        let sizes: Vec<usize> = of.segments.iter().map(SegmentVersion::live_rows).collect();
+        Some((part, storage::compaction(&sizes)?))
+    });
+    ranges.next()
+}
+
+/// A range of a version's segments compacted, where the table has them.
+fn compact<W: Workers>(
+    table: &TableEntry,
+    version: &TableVersion,
+    part: usize,
+    range: std::ops::Range<usize>,
+    workers: &Arc<W>,
+) -> Result<Compacted> {
+    let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
+    let compacted = Compacted::of(version, part, range, &allocators, &workers.parallel());
+    workers.finished(compacted, || format!("merging segments of table '{}'", table.name.shown()))
+}
+
+/// Segments of a table compacted, with their indexes; `None` where that does not pay.
+fn compacted<W: Workers>(table: &TableEntry, workers: &Arc<W>) -> Result<Option<Compacted>> {
+    let Some((part, range)) = compaction(&table.base) else { return Ok(None) };
+    let compacted = compact(table, &table.base, part, range, workers)?;
+    let within = compacted.within(&table.base, &table.meta.allocator())?;
+    let base = Arc::new(within.ok_or_else(|| Error::Internal("segments that are not there".into()))?);
+    let merged = indexed(TableEntry { base, delta: None, ..table.clone() }, workers)?;
+    Ok(Some(compacted.as_in(&merged.table().base)?))
+}
+
+/// Puts compacted segments in the place of the old ones, for the one writer of the table; whether it has those still.
+fn put_compacted(table: u64, compacted: &Compacted, home: &Catalog) -> Result<bool> {
+    let state = home.state();
+    let Some(now) = state.by_id(table) else { return Ok(false) };
+    let Some(base) = compacted.within(&now.base, &now.meta.allocator())? else { return Ok(false) };
+    let delta = match &now.delta {
+        Some(delta) => {
+            let rows = delta.rows.moved(compacted, &now.base)?;
+            Some(Arc::new(TableDelta::new(rows, Arc::clone(&delta.keys))))
+        }
+        None => None,
+    };
+    let table = TableEntry { base: Arc::new(base), delta, ..TableEntry::clone(now) };
+    let table = indexed(table, &Arc::new(Alone))?;
+    home.commit(|state| state.set_table(table))?;
+    Ok(true)
+}
