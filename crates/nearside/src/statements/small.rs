@@ -21,6 +21,9 @@ use crate::run::statement::RunningStatement;
 use crate::statements::keys::{duplicate_error, shown};
 use crate::statements::stage::{as_kept, compacted};
 
+/// Rows among which one is looked for one by one.
+const FEW_ROWS: usize = 8;
+
 /// What became of a small write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SmallWrite {
@@ -39,6 +42,16 @@ struct KeyChanges {
     added: Vec<(u64, u64)>,
 }
 
+/// A key of a unique index that was looked up: the one row that is added, if there is one, and the one that dies, if
+/// there is one, have it, and no other row does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownKey {
+    /// Which of the table's unique indexes.
+    pub index: usize,
+    /// As [`Keys::codes`] has it.
+    pub code: Option<u64>,
+}
+
 /// Whether rows of the table's columns were added and others have died, all or nothing. `table` is as of the running
 /// statement's state, and nobody else writes it; a delta that became large is merged.
 ///
@@ -50,7 +63,7 @@ pub(crate) fn write_small(
     dead: &[TableRow],
     running: &Arc<RunningStatement>,
 ) -> Result<bool> {
-    let written = commit_small(table, rows, dead, running)?;
+    let written = commit_small(table, rows, (dead, &[]), running)?;
     if written == SmallWrite::Large {
         merge_large(table.id, running);
     }
@@ -58,14 +71,14 @@ pub(crate) fn write_small(
 }
 
 /// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
-/// state, and nobody else writes it.
+/// state, and nobody else writes it. Of keys that are known nothing is looked up.
 ///
 /// # Errors
 /// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
 pub(crate) fn commit_small(
     table: &TableEntry,
     rows: &RecordBatch,
-    dead: &[TableRow],
+    (dead, known): (&[TableRow], &[KnownKey]),
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
     let is_wanted = config::nearside(running.planner.config_options()).small_writes;
@@ -80,17 +93,20 @@ pub(crate) fn commit_small(
             first => first?,
         },
     };
-    let pin = table.newest_keys();
     let adds = rows.num_rows() > 0;
     let first_row = before.rows() as u64;
     let mut changes = Vec::with_capacity(keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
+        if let Some(known) = known.iter().find(|known| known.index == number) {
+            changes.push(known.changes(adds.then_some(first_row), dead));
+            continue;
+        }
+        let pin = table.newest_keys();
         match key_changes(table, number, index, &rows, dead, first_row, pin.as_ref())? {
             Some(change) => changes.push(change),
             None => return Ok(SmallWrite::NotSmall),
         }
     }
-    drop(pin);
     let after = before.with(rows, dead)?;
     // Whoever scans it needs room for its rows, and for encoding them.
     if adds && table.meta.budget().available_bytes().is_some_and(|free| free / 4 < after.bytes()) {
@@ -131,6 +147,20 @@ fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), kept.columns().to_vec(), &options)?)
 }
 
+impl KnownKey {
+    /// What its index has to know: the number of the delta's row that is added, if there is one, has it.
+    fn changes(self, added: Option<u64>, dead: &[TableRow]) -> KeyChanges {
+        let mut changes = KeyChanges::default();
+        match (self.code, added) {
+            (None, _) => {}
+            (Some(code), Some(row)) => changes.added.push((code, row)),
+            (Some(code), None) if matches!(dead, [TableRow::Delta { .. }]) => changes.removed.push((code, 0)),
+            (Some(_), None) => {}
+        }
+        changes
+    }
+}
+
 /// What a unique index has to know; `None` where two keys have one code.
 fn key_changes(
     table: &TableEntry,
@@ -154,15 +184,21 @@ fn key_changes(
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(rows.column(*column))).collect();
     let keys = Keys::new(&values)?;
     let FoundKeys::Rows(found) = table.find(number, &keys, pin, &|| false, &Serial)? else { return Ok(None) };
-    let dying: HashSet<TableRow> = dead.iter().copied().collect();
+    // Of few, looking at all of them takes less time than hashing them.
+    let dying: HashSet<TableRow> = if dead.len() > FEW_ROWS { dead.iter().copied().collect() } else { HashSet::new() };
+    let dies = |place: &TableRow| if dead.len() > FEW_ROWS { dying.contains(place) } else { dead.contains(place) };
     let is_first = |row: usize| keys.first_equal()[row].is_none_or(|first| first as usize == row);
-    let stays = |row: usize| found[row].is_some_and(|place| !dying.contains(&place));
+    let stays = |row: usize| found[row].is_some_and(|place| !dies(&place));
     if let Some(row) = (0..rows.num_rows()).find(|row| stays(*row) || !is_first(*row)) {
         let values: Vec<ArrayRef> = values.iter().map(|column| column.slice(row, 1)).collect();
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }
     let added = keys.codes().enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
     changes.added.extend(added);
+    if let [(added, _)] = changes.added[..] {
+        changes.removed.retain(|(code, _)| *code != added);
+        return Ok(Some(changes));
+    }
     let codes: HashSet<u64> = changes.added.iter().map(|(code, _)| *code).collect();
     if codes.len() < changes.added.len() {
         return Ok(None);

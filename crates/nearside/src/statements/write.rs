@@ -346,16 +346,21 @@ pub(crate) fn stage(
 /// The batch with the schema's types; a value that does not fit is an error.
 pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-        if column.data_type() == field.data_type() {
-            return Ok(Arc::clone(column));
+        match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => fitted_column(column, field),
         }
-        let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-        arrow::compute::cast_with_options(column, field.data_type(), &options)
-            .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(nullable(schema), columns, &options)?)
+}
+
+/// The column with the field's type; a value that does not fit is an error.
+pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
+    arrow::compute::cast_with_options(column, field.data_type(), &options)
+        .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
 }
 
 /// The same columns, in which NULL may stand until rows are checked.
