@@ -8,7 +8,7 @@
 //! One writer at a time per table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
@@ -45,7 +45,9 @@ use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
 pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
-    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    static SCHEMA: LazyLock<SchemaRef> =
+        LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+    let schema = Arc::clone(&SCHEMA);
     let column: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
     Ok(ResultStream::ready(schema, vec![batch]))

@@ -49,6 +49,10 @@ pub(crate) struct KeptWrite {
     parameters: Vec<DataType>,
     /// The table's columns, in which NULL may stand until a row is checked.
     columns: SchemaRef,
+    /// Their places.
+    all: Vec<usize>,
+    /// What the table is called.
+    shown: String,
     action: Action,
 }
 
@@ -191,7 +195,8 @@ impl KeptWrite {
         };
         let (name, ddl_version) = (Arc::clone(&table.name), running.catalog.ddl_version);
         let (parameters, columns) = (write.types.to_vec(), nullable(&table.base.schema));
-        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, columns, action }))
+        let (all, shown) = ((0..columns.fields().len()).collect(), table.name.shown());
+        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, columns, all, shown, action }))
     }
 
     /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are
@@ -256,7 +261,7 @@ impl KeptWrite {
             Action::Update { key, row } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
                 let Some(place) = found.place else { return Ok(Some(Written::nothing("UPDATE"))) };
-                let existing = existing(table, (key.index, place), &[parameters], running)?;
+                let existing = self.existing(table, (key.index, place), &[parameters], running)?;
                 let new = self.new_row(&row.values, &existing)?;
                 written(table, (&new, &[place], row.known(&[found.key])), "UPDATE", running)
             }
@@ -264,7 +269,7 @@ impl KeptWrite {
                 let since = Instant::now();
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
                 let Some(place) = found.place else { return Ok(Some(Written::nothing("DELETE"))) };
-                account(table, &table.name.shown(), (key.index, &[]), &[place], (running, since));
+                account(table, &self.shown, (key.index, &[]), &[place], (running, since));
                 written(table, (none, &[place], &[found.key]), "DELETE", running)
             }
         }
@@ -293,7 +298,7 @@ impl KeptWrite {
             (None, _) => written(table, (&row, &[], &known), "INSERT", running),
             (Some(_), None) => nothing,
             (Some((index, place)), Some(update)) => {
-                let pair = existing(table, (index, place), &[row.columns(), parameters], running)?;
+                let pair = self.existing(table, (index, place), &[row.columns(), parameters], running)?;
                 if let Some(condition) = &update.condition {
                     let holds = condition.of(&pair)?;
                     let holds = holds.as_boolean();
@@ -305,6 +310,21 @@ impl KeptWrite {
                 written(table, (&new, &[place], update.row.known(&known)), "INSERT", running)
             }
         }
+    }
+
+    /// The columns of a row of the table, which an index has found, and others behind them.
+    fn existing(
+        &self,
+        table: &TableEntry,
+        (index, place): (usize, TableRow),
+        beside: &[&[ArrayRef]],
+        running: &RunningStatement,
+    ) -> Result<Vec<ArrayRef>> {
+        let since = Instant::now();
+        let mut columns = table.columns_at(&[place], &self.all)?;
+        account(table, &self.shown, (index, &self.all), &[place], (running, since));
+        columns.extend(beside.iter().flat_map(|columns| columns.iter().cloned()));
+        Ok(columns)
     }
 
     /// A row of the table as expressions give it.
@@ -470,21 +490,6 @@ fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Fou
         }
         FoundKeys::Clash => None,
     })
-}
-
-/// The columns of a row of the table, which an index has found, and others behind them.
-fn existing(
-    table: &TableEntry,
-    (index, place): (usize, TableRow),
-    beside: &[&[ArrayRef]],
-    running: &RunningStatement,
-) -> Result<Vec<ArrayRef>> {
-    let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
-    let since = Instant::now();
-    let mut columns = table.columns_at(&[place], &all)?;
-    account(table, &table.name.shown(), (index, &all), &[place], (running, since));
-    columns.extend(beside.iter().flat_map(|columns| columns.iter().cloned()));
-    Ok(columns)
 }
 
 /// Commits a row, rows that die, and what is known of keys of both.
