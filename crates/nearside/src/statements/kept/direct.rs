@@ -189,7 +189,10 @@ impl NumberType {
 
     /// The first value of an array of the type; `None` for an array of another.
     fn at(self, array: &ArrayRef) -> Option<Option<Number>> {
-        fn first<T: ArrowPrimitiveType>(array: &ArrayRef, number: impl Fn(T::Native) -> Number) -> Option<Option<Number>> {
+        fn first<T: ArrowPrimitiveType>(
+            array: &ArrayRef,
+            number: impl Fn(T::Native) -> Number,
+        ) -> Option<Option<Number>> {
             let array = array.as_primitive_opt::<T>()?;
             Some(array.is_valid(0).then(|| number(array.value(0))))
         }
@@ -328,7 +331,9 @@ mod tests {
                     Some(Arc::new(Schema::new(vec![Field::new("to", to, true)])))
                 }
             };
-            let Some(compiled) = over.compiled(vec![expression.clone()], to.as_ref(), &running).unwrap() else { continue };
+            let Some(compiled) = over.compiled(vec![expression.clone()], to.as_ref(), &running).unwrap() else {
+                continue;
+            };
             for _ in 0..20 {
                 let row = row(&mut random);
                 let planned = compiled[0].planned_of(&row);
