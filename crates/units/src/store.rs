@@ -526,6 +526,12 @@ impl Keyed {
         if units == 1 {
             return self.execute_or_send(0, pairs, request, own);
         }
+        if let [(key, _)] = pairs {
+            // Alone, it needs no splitting.
+            let (owner, table) = self.object.routing.read(|view| view.owner_of(*key));
+            request.set_table(table);
+            return self.execute_or_send(owner, pairs, request, own);
+        }
         let keys: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
         let mut split = Split::default();
         let ((), table) = self.object.routing.read(|view| view.split(&keys, units, &mut split));
@@ -547,11 +553,7 @@ impl Keyed {
         let unit = &self.store.units[number];
         if let Some(mut state) = unit.try_token(&self.store.requests) {
             state.execute_inbox();
-            own.keys.clear();
-            own.keys.extend(pairs.iter().map(|pair| pair.0));
-            own.values.clear();
-            own.values.extend(pairs.iter().map(|pair| pair.1));
-            unit.execute(&mut state, self.object.id, request, &own.keys, &own.values);
+            unit.execute_pairs(&mut state, self.object.id, request, pairs.iter().copied());
             return;
         }
         let entered = *own.number.get_or_insert_with(|| self.store.requests.enter(Sent::Write(Arc::clone(request))));
@@ -570,8 +572,6 @@ struct Own {
     number: Option<u32>,
     /// The units that parts were sent to.
     sent: Vec<usize>,
-    keys: Vec<u64>,
-    values: Vec<u64>,
 }
 
 impl Store {

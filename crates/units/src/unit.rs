@@ -206,20 +206,33 @@ impl Unit {
             let Sent::Write(request) = requests.sent(word(at + 1) as u32) else {
                 panic!("a write was sent by a write");
             };
-            let mut keys = std::mem::take(&mut state.keys);
-            let mut values = std::mem::take(&mut state.values);
-            keys.clear();
-            values.clear();
-            for pair in 0..count {
-                keys.push(word(at + WRITE_HEAD_WORDS + 2 * pair));
-                values.push(word(at + WRITE_HEAD_WORDS + 2 * pair + 1));
-            }
-            self.execute(state, object, &request, &keys, &values);
-            state.keys = keys;
-            state.values = values;
+            let first = at + WRITE_HEAD_WORDS;
+            let pairs = (0..count).map(|pair| (word(first + 2 * pair), word(first + 2 * pair + 1)));
+            self.execute_pairs(state, object, &request, pairs);
             at += WRITE_HEAD_WORDS + 2 * count;
         }
         self.execute_reads(state, words, requests);
+    }
+
+    /// As [`execute`](Self::execute), of keys with their values.
+    pub(crate) fn execute_pairs(
+        &self,
+        state: &mut UnitState,
+        object: ObjectId,
+        request: &Request,
+        pairs: impl Iterator<Item = (u64, u64)>,
+    ) {
+        let mut keys = std::mem::take(&mut state.keys);
+        let mut values = std::mem::take(&mut state.values);
+        keys.clear();
+        values.clear();
+        for (key, value) in pairs {
+            keys.push(key);
+            values.push(value);
+        }
+        self.execute(state, object, request, &keys, &values);
+        state.keys = keys;
+        state.values = values;
     }
 
     /// Executes one command, for the holder of the token. A panic in it fails its statement. A command of a table

@@ -159,7 +159,7 @@ impl Template {
         // As SQL writes it: a client's NaN may have a sign.
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
         match &self.write {
-            Some(write) => write.run(&values, &self.parameter_types, &running, settings).map(Outcome::Done),
+            Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
             None => self.start_query(&values, running, settings).map(Outcome::Rows),
         }
     }

@@ -93,28 +93,27 @@ impl PreparedWrite {
     /// Values that do not fit; otherwise those of the statement.
     pub(crate) fn run(
         &self,
-        values: &[ScalarValue],
+        mut values: Vec<ScalarValue>,
         types: &[Option<DataType>],
         running: &Arc<RunningStatement>,
         settings: u64,
     ) -> Result<Done> {
-        let mut fitted = Vec::with_capacity(values.len());
-        for (place, (value, data_type)) in values.iter().zip(types).enumerate() {
+        for (place, (value, data_type)) in values.iter_mut().zip(types).enumerate() {
             let is_declared = place < self.declared.len();
-            fitted.push(match data_type {
-                Some(data_type) if value.data_type() != *data_type => {
-                    fitting(value, data_type, is_declared, running)?.unwrap_or_else(|| value.clone())
-                }
-                _ => value.clone(),
-            });
+            if let Some(data_type) = data_type
+                && value.data_type() != *data_type
+                && let Some(fitted) = fitting(value, data_type, is_declared, running)?
+            {
+                *value = fitted;
+            }
         }
         if let Some(kept) = self.kept(types, running, settings)?
-            && let Some(done) = kept.run(&fitted, running)?
+            && let Some(done) = kept.run(&values, running)?
         {
             return Ok(done);
         }
         let dml = self.planned(running)?;
-        dml::dml(self.statement.clone(), dml, &fitted, running)
+        dml::dml(self.statement.clone(), dml, &values, running)
     }
 
     /// The write, where it is of a kind that is planned once.

@@ -241,14 +241,15 @@ impl TableEntry {
 
     /// The values of some columns in some rows, in the order of the rows.
     pub(crate) fn columns_at(&self, rows: &[TableRow], columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        if let [row] = rows {
+            let (source, row) = source_of(*row);
+            return columns.iter().map(|column| self.taken(*column, source, &[row])).collect();
+        }
         // Each segment's rows are read at once.
         let mut sources: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
         let mut places = Vec::with_capacity(rows.len());
         for row in rows {
-            let (source, row) = match *row {
-                TableRow::Base { segment, row } => (Some(segment), row),
-                TableRow::Delta { row } => (None, row),
-            };
+            let (source, row) = source_of(*row);
             let known = sources.iter().position(|(known, _)| *known == source).unwrap_or(sources.len());
             if known == sources.len() {
                 sources.push((source, Vec::new()));
@@ -269,19 +270,7 @@ impl TableEntry {
     ) -> Result<ArrayRef> {
         let mut arrays = Vec::with_capacity(sources.len());
         for (source, rows) in sources {
-            arrays.push(match source {
-                Some(segment) => {
-                    let segment = self.base.segments().nth(*segment as usize);
-                    let segment =
-                        segment.ok_or_else(|| Error::Internal("a row of a segment that is not there".into()))?;
-                    segment.segment.column(column).take(rows)
-                }
-                None => {
-                    let delta = self.delta.as_ref();
-                    let delta = delta.ok_or_else(|| Error::Internal("a row of a delta that is not there".into()))?;
-                    delta.rows.take(column, rows)
-                }
-            });
+            arrays.push(self.taken(column, *source, rows)?);
         }
         match &arrays[..] {
             [] => Ok(new_empty_array(self.base.schema.field(column).data_type())),
@@ -291,5 +280,28 @@ impl TableEntry {
                 Ok(interleave(&several, places)?)
             }
         }
+    }
+
+    /// A column's values in rows of one of the base's segments, or of the delta (`None`).
+    fn taken(&self, column: usize, source: Option<u32>, rows: &[u32]) -> Result<ArrayRef> {
+        let missing = |of: &str| Error::Internal(format!("a row of a {of} that is not there"));
+        match source {
+            Some(segment) => {
+                let segment = self.base.segments().nth(segment as usize).ok_or_else(|| missing("segment"))?;
+                Ok(segment.segment.column(column).take(rows))
+            }
+            None => {
+                let delta = self.delta.as_ref().ok_or_else(|| missing("delta"))?;
+                Ok(delta.rows.take(column, rows))
+            }
+        }
+    }
+}
+
+/// The base's segment that a row lies in, `None` for the delta, and the row's number there.
+fn source_of(row: TableRow) -> (Option<u32>, u32) {
+    match row {
+        TableRow::Base { segment, row } => (Some(segment), row),
+        TableRow::Delta { row } => (None, row),
     }
 }

@@ -114,7 +114,7 @@ pub(crate) struct TableEntry {
     /// Unique for the life of the database; a dropped and re-created table has another.
     pub id: u64,
     /// Its name.
-    pub name: Name,
+    pub name: Arc<Name>,
     /// What outlives versions.
     pub meta: Arc<TableMeta>,
     /// Where its columns and parts lie.
@@ -195,7 +195,7 @@ pub(crate) struct CatalogState {
     // Names are shared: a small write copies all of this.
     schemas: Arc<BTreeSet<String>>,
     entries: BTreeMap<Arc<Name>, Entry>,
-    names: HashMap<u64, Arc<Name>>,
+    names: Arc<HashMap<u64, Arc<Name>>>,
 }
 
 impl CatalogState {
@@ -310,7 +310,7 @@ impl CatalogState {
         let mut table = table.into_table();
         if !table.indexes.is_empty() {
             let own = table.id;
-            let others = self.tables().filter(|t| t.name.schema == name.schema && t.name != name && t.id != own);
+            let others = self.tables().filter(|t| t.name.schema == name.schema && *t.name != name && t.id != own);
             let taken = others.flat_map(|t| t.indexes.iter().map(|index| index.name.clone())).collect();
             table.indexes = Arc::new(named(&table.indexes, &name, taken)?);
         }
@@ -344,7 +344,7 @@ impl CatalogState {
         self.remove(&name);
         let name = Arc::new(name);
         if let Entry::Table(table) = &entry {
-            self.names.insert(table.id, Arc::clone(&name));
+            Arc::make_mut(&mut self.names).insert(table.id, Arc::clone(&name));
         }
         self.entries.insert(name, entry);
         Ok(())
@@ -354,7 +354,7 @@ impl CatalogState {
     pub(crate) fn remove(&mut self, name: &Name) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         if let Entry::Table(table) = &entry {
-            self.names.remove(&table.id);
+            Arc::make_mut(&mut self.names).remove(&table.id);
         }
         self.ddl_version += 1;
         Some(entry)
@@ -546,7 +546,7 @@ impl Catalog {
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            name,
+            name: Arc::new(name),
             meta: Arc::new(meta),
             base: Arc::new(TableVersion::empty(&schema)),
             delta: None,

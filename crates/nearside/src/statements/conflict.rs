@@ -305,7 +305,7 @@ impl Update {
         }
         let pairs = pairs_table(table, &columns, &excluded);
         let mut state = CatalogState::clone(&running.catalog);
-        state.put_table(pairs.name.clone(), indexed(pairs.clone(), running)?)?;
+        state.put_table(Name::clone(&pairs.name), indexed(pairs.clone(), running)?)?;
         let running = running.over(Arc::new(state));
         let name = written::name(&pairs.name);
         let statement = as_update(update, &Pairs { table: &name, alias, columns: &columns, excluded: &excluded })?;
@@ -353,7 +353,7 @@ fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> T
     let lengths = columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), *table.lengths.get(c)?)));
     TableEntry {
         id: PAIRS_ID,
-        name,
+        name: Arc::new(name),
         base: Arc::new(TableVersion::empty(&schema)),
         delta: None,
         lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), *length)).chain(lengths).collect()),
@@ -465,7 +465,7 @@ impl Changes {
             Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
             Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
         };
-        if write_small(table, &added, &self.gone, running)? {
+        if write_small(table, &added, (&self.gone, &[]), running)? {
             return Ok(Some(count));
         }
         if table.delta.is_some() {

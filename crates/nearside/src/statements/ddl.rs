@@ -212,10 +212,10 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
             alter_one(&mut changed, operation, running)?;
         }
         running.check()?;
-        let new_name = changed.name.clone();
+        let new_name = Name::clone(&changed.name);
         let changed = indexed(changed, running)?;
         running.home.commit(|state| {
-            if state.by_id(table.id).is_none_or(|t| t.name != name) {
+            if state.by_id(table.id).is_none_or(|t| *t.name != name) {
                 return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
             }
             if new_name != name && state.get(&new_name).is_some() {
@@ -248,7 +248,7 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
             if to.0.len() == 1 {
                 to_name.schema = table.name.schema.clone();
             }
-            table.name = to_name;
+            table.name = Arc::new(to_name);
             Ok(())
         }
         AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(

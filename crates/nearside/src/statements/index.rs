@@ -56,7 +56,7 @@ fn replace(state: &mut CatalogState, table: &TableEntry, changed: IndexedTable) 
         let name = table.name.shown();
         return Err(Error::Execution(format!("table '{name}' was dropped while the statement ran")));
     }
-    state.put_table(table.name.clone(), changed)
+    state.put_table(Name::clone(&table.name), changed)
 }
 
 /// `DROP INDEX [IF EXISTS] name`.

@@ -161,7 +161,7 @@ pub(crate) fn by_grouping(
     let mut state = CatalogState::clone(&running.catalog);
     let name = &table.table().name;
     // The planner believes in keys, and these are in doubt.
-    state.put_table(name.clone(), table.without_keys())?;
+    state.put_table(Name::clone(name), table.without_keys())?;
     let columns: Vec<String> = index.columns.iter().map(|c| quoted(c)).collect();
     let sql = format!(
         "SELECT {columns} FROM {table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",

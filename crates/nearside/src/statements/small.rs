@@ -21,16 +21,29 @@ use crate::statements::keys::{duplicate_error, shown};
 use crate::statements::merging;
 use crate::statements::stage::as_kept;
 
+/// Rows among which one is looked for one by one.
+const FEW_ROWS: usize = 8;
+
+/// A key of a unique index that was looked up: the one row that is added, if there is one, and the one that dies, if
+/// there is one, have it, and no other row does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownKey {
+    /// Which of the table's unique indexes.
+    pub index: usize,
+    /// As [`Keys::codes`] has it.
+    pub code: Option<u64>,
+}
+
 /// Adds rows of the table's columns and lets others die, all or nothing; whether that was done: rows that are too many,
 /// or for a table without a delta, have to become segments. `table` is as of the running statement's state, and nobody
-/// else writes it.
+/// else writes it. Of keys that are known nothing is looked up.
 ///
 /// # Errors
 /// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
 pub(crate) fn write_small(
     table: &TableEntry,
     rows: &RecordBatch,
-    dead: &[TableRow],
+    (dead, known): (&[TableRow], &[KnownKey]),
     running: &Arc<RunningStatement>,
 ) -> Result<bool> {
     let is_wanted = config::nearside(running.planner.config_options()).small_writes;
@@ -45,17 +58,20 @@ pub(crate) fn write_small(
             first => first?,
         },
     };
-    let pin = table.newest_keys();
     let adds = rows.num_rows() > 0;
     let first_row = before.rows() as u64;
     let mut changes = Vec::with_capacity(keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
+        if let Some(known) = known.iter().find(|known| known.index == number) {
+            changes.push(known.changes(adds.then_some(first_row), dead));
+            continue;
+        }
+        let pin = table.newest_keys();
         match key_changes(table, number, index, &rows, dead, first_row, pin.as_ref())? {
             Some(change) => changes.push(change),
             None => return Ok(false),
         }
     }
-    drop(pin);
     let after = before.with(rows, dead)?;
     // Whoever scans it needs room for its rows, and for encoding them.
     if adds && table.meta.budget().available_bytes().is_some_and(|free| free / 4 < after.bytes()) {
@@ -83,6 +99,19 @@ fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), kept.columns().to_vec(), &options)?)
 }
 
+impl KnownKey {
+    /// What its index has to know: the number of the delta's row that is added, if there is one, has it.
+    fn changes(self, added: Option<u64>, dead: &[TableRow]) -> KeyChanges {
+        match (self.code, added) {
+            (Some(code), Some(row)) => KeyChanges::new(Vec::new(), vec![(code, row)]),
+            (Some(code), None) if matches!(dead, [TableRow::Delta { .. }]) => {
+                KeyChanges::new(vec![(code, 0)], Vec::new())
+            }
+            _ => KeyChanges::default(),
+        }
+    }
+}
+
 /// What a unique index has to know; `None` where two keys have one code.
 fn key_changes(
     table: &TableEntry,
@@ -106,18 +135,22 @@ fn key_changes(
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(rows.column(*column))).collect();
     let keys = Keys::new(&values)?;
     let FoundKeys::Rows(found) = table.find(number, &keys, pin, &|| false, &Serial)? else { return Ok(None) };
-    let dying: HashSet<TableRow> = dead.iter().copied().collect();
+    // Of few, looking at all of them takes less time than hashing them.
+    let dying: HashSet<TableRow> = if dead.len() > FEW_ROWS { dead.iter().copied().collect() } else { HashSet::new() };
+    let dies = |place: &TableRow| if dead.len() > FEW_ROWS { dying.contains(place) } else { dead.contains(place) };
     let is_first = |row: usize| keys.first_equal()[row].is_none_or(|first| first as usize == row);
-    let stays = |row: usize| found[row].is_some_and(|place| !dying.contains(&place));
+    let stays = |row: usize| found[row].is_some_and(|place| !dies(&place));
     if let Some(row) = (0..rows.num_rows()).find(|row| stays(*row) || !is_first(*row)) {
         let values: Vec<ArrayRef> = values.iter().map(|column| column.slice(row, 1)).collect();
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }
     let added = keys.codes().enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
     let added: Vec<(u64, u64)> = added.collect();
-    let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
-    match codes.len() < added.len() {
-        true => Ok(None),
-        false => Ok(Some(KeyChanges::new(removed, added))),
+    if added.len() > 1 {
+        let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
+        if codes.len() < added.len() {
+            return Ok(None);
+        }
     }
+    Ok(Some(KeyChanges::new(removed, added)))
 }

@@ -25,7 +25,7 @@ pub(crate) struct PartStager {
     /// Number of the next row, which says whose turn it is when parts take turns.
     next_row: u64,
     /// The table's name, for errors.
-    table: Name,
+    table: Arc<Name>,
 }
 
 /// How long texts of a table's columns may be, and the columns' names; empty where none has a length.
@@ -73,7 +73,7 @@ impl PartStager {
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
         let next_row = table.base.rows() as u64;
-        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row, table: table.name.clone() })
+        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row, table: Arc::clone(&table.name) })
     }
 
     /// Adds rows of the table's columns.

@@ -8,7 +8,7 @@
 //! One writer at a time per table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
@@ -45,7 +45,9 @@ use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
 pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
-    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    static SCHEMA: LazyLock<SchemaRef> =
+        LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)])));
+    let schema = Arc::clone(&SCHEMA);
     let column: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
     Ok(ResultStream::ready(schema, vec![batch]))
@@ -89,7 +91,7 @@ pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     if few.take_from(&mut rows)? {
         let few = few.batch()?;
         let count = few.num_rows() as u64;
-        if count == 0 || write_small(table, &few, &[], running)? {
+        if count == 0 || write_small(table, &few, (&[], &[]), running)? {
             return Ok(Done::rows("INSERT", count));
         }
         return insert_many(table, [Ok(few)].into_iter(), running);
@@ -311,7 +313,7 @@ impl Deletion {
                 &none
             }
         };
-        write_small(table, added, &dead, running)
+        write_small(table, added, (&dead, &[]), running)
     }
 
     pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {
@@ -346,16 +348,21 @@ pub(crate) fn stage(
 /// The batch with the schema's types; a value that does not fit is an error.
 pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-        if column.data_type() == field.data_type() {
-            return Ok(Arc::clone(column));
+        match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => fitted_column(column, field),
         }
-        let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-        arrow::compute::cast_with_options(column, field.data_type(), &options)
-            .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     Ok(RecordBatch::try_new_with_options(nullable(schema), columns, &options)?)
+}
+
+/// The column with the field's type; a value that does not fit is an error.
+pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
+    arrow::compute::cast_with_options(column, field.data_type(), &options)
+        .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
 }
 
 /// The same columns, in which NULL may stand until rows are checked.

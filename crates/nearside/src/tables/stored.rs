@@ -20,7 +20,7 @@ pub(crate) struct StoredSource {
     /// The table's identity.
     pub id: u64,
     /// The table's name.
-    pub name: Name,
+    pub name: Arc<Name>,
     /// The same as people write it.
     pub shown: Arc<str>,
     /// Columns, with [`ROW_ID`] last where asked for.
@@ -41,7 +41,7 @@ impl StoredSource {
         let keys: Vec<_> = table.keys().filter_map(columns).filter(required).map(Constraint::Unique).collect();
         StoredSource {
             id: table.id,
-            name: table.name.clone(),
+            name: Arc::clone(&table.name),
             shown: table.name.shown().into(),
             constraints: Constraints::new_unverified(keys),
             schema,

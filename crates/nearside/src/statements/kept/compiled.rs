@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema};
@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::lower::PhysicalExpression;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
+use crate::statements::kept::direct::Direct;
 use crate::tables::sources::GivenSource;
 
 /// What the row is called while its expressions are optimised.
@@ -20,7 +21,12 @@ const ROW: &str = "row";
 
 /// An expression over a row.
 #[derive(Debug)]
-pub(super) struct Compiled(PhysicalExpression);
+pub(super) struct Compiled {
+    planned: PhysicalExpression,
+    /// The columns of the row that it is planned over.
+    columns: SchemaRef,
+    direct: Option<Direct>,
+}
 
 /// The columns of a row: values of parameters are columns like others, the last ones, called `$1`, `$2`, ..
 pub(super) struct RowSchema {
@@ -29,17 +35,47 @@ pub(super) struct RowSchema {
 }
 
 impl Compiled {
-    /// The type of its values.
-    pub(super) fn data_type(&self) -> &DataType {
-        self.0.data_type()
+    fn new(expression: &Expr, schema: &DFSchema, running: &RunningStatement) -> Result<Compiled> {
+        let planned = PhysicalExpression::opaque(expression, schema, &running.props())?;
+        let field = |place: &usize| Field::new("", schema.field(*place).data_type().clone(), true);
+        let columns = Arc::new(Schema::new(planned.columns().iter().map(field).collect::<Vec<_>>()));
+        let direct = Direct::new(expression, schema, planned.data_type());
+        Ok(Compiled { planned, columns, direct })
     }
 
-    /// Its value for a row.
+    /// The type of its values.
+    pub(super) fn data_type(&self) -> &DataType {
+        self.planned.data_type()
+    }
+
+    /// The column of the row that it is, if it is one as it stands.
+    pub(super) fn column(&self) -> Option<usize> {
+        match self.direct {
+            Some(Direct::Column(place)) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Its value for a row: the columns, an array of one value each.
     ///
     /// # Errors
     /// Those of evaluating it.
-    pub(super) fn of(&self, row: &RecordBatch) -> Result<ArrayRef> {
-        Ok(self.0.evaluate(&row.project(self.0.columns())?)?)
+    pub(super) fn of(&self, row: &[ArrayRef]) -> Result<ArrayRef> {
+        match self.direct_of(row) {
+            Some(value) => Ok(value),
+            None => self.planned_of(row),
+        }
+    }
+
+    pub(super) fn direct_of(&self, row: &[ArrayRef]) -> Option<ArrayRef> {
+        self.direct.as_ref()?.of(row)
+    }
+
+    pub(super) fn planned_of(&self, row: &[ArrayRef]) -> Result<ArrayRef> {
+        let columns = self.planned.columns().iter().map(|place| Arc::clone(&row[*place])).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?;
+        Ok(self.planned.evaluate(&row)?)
     }
 }
 
@@ -101,10 +137,7 @@ impl RowSchema {
             return Ok(None);
         }
         let schema = DFSchema::try_from_qualified_schema(ROW, &self.columns)?;
-        let compiled = outputs.iter().map(|output| {
-            let output = output.clone().unalias();
-            Ok(Compiled(PhysicalExpression::opaque(&output, &schema, &running.props())?))
-        });
+        let compiled = outputs.iter().map(|output| Compiled::new(&output.clone().unalias(), &schema, running));
         compiled.collect::<Result<Vec<_>>>().map(Some)
     }
 

@@ -9,6 +9,7 @@
 //! sure, [`KeptWrite::of`] gives none, or a run says that it did nothing.
 
 mod compiled;
+mod direct;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,9 +34,9 @@ use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
-use crate::statements::small::write_small;
+use crate::statements::small::{KnownKey, write_small};
 use crate::statements::stage::as_kept;
-use crate::statements::write::fitted;
+use crate::statements::write::{fitted_column, nullable};
 use crate::statements::writer::by_its_writer;
 use crate::tables::stored::StoredSource;
 
@@ -45,22 +46,47 @@ pub(crate) struct KeptWrite {
     table: Arc<Name>,
     /// What it was planned with.
     ddl_version: u64,
-    parameters: SchemaRef,
+    parameters: Vec<DataType>,
+    /// The table's columns, in which NULL may stand until a row is checked.
+    columns: SchemaRef,
+    /// Their places.
+    all: Vec<usize>,
+    /// What the table is called.
+    shown: String,
     action: Action,
 }
 
 #[derive(Debug)]
 enum Action {
-    Insert { row: Vec<Compiled>, conflict: Option<Box<KeptConflict>> },
-    Update { key: KeptKey, row: Vec<Compiled> },
-    Delete { key: KeptKey },
+    Insert {
+        row: Vec<Compiled>,
+        conflict: Option<Box<KeptConflict>>,
+    },
+    Update {
+        key: KeptKey,
+        row: KeptRow,
+    },
+    /// With a batch of no rows.
+    Delete {
+        key: KeptKey,
+        none: RecordBatch,
+    },
 }
 
 /// A key of one of the table's unique indexes, over the parameters.
 #[derive(Debug)]
 struct KeptKey {
     index: usize,
+    /// The index's columns.
+    columns: Vec<usize>,
     values: Vec<Compiled>,
+}
+
+/// What was found of a key.
+struct Found {
+    /// The row that has it.
+    place: Option<TableRow>,
+    key: KnownKey,
 }
 
 /// What becomes of a row whose key is taken.
@@ -74,8 +100,29 @@ struct KeptConflict {
 /// DO UPDATE: the row as it is to be, and whether it is to be so, over the row, the proposed one and the parameters.
 #[derive(Debug)]
 struct KeptUpdate {
-    row: Vec<Compiled>,
+    row: KeptRow,
     condition: Option<Compiled>,
+}
+
+/// What the row that a key finds is to be.
+#[derive(Debug)]
+struct KeptRow {
+    values: Vec<Compiled>,
+    /// Whether it has the key afterwards, whatever its values are.
+    keeps_key: bool,
+}
+
+impl KeptRow {
+    /// `values` are over the table's columns and others behind them; `key` are the columns of the key.
+    fn new(values: Vec<Compiled>, key: &[usize]) -> KeptRow {
+        let keeps_key = key.iter().all(|column| values.get(*column).and_then(Compiled::column) == Some(*column));
+        KeptRow { values, keeps_key }
+    }
+
+    /// What of a key that was looked up is known of the row as it is to be.
+    fn known<'a>(&self, known: &'a [KnownKey]) -> &'a [KnownKey] {
+        if self.keeps_key { known } else { &[] }
+    }
 }
 
 /// A statement that writes, planned, with the types of its parameters.
@@ -130,17 +177,23 @@ impl KeptWrite {
                 let Some((outputs, conditions)) = outputs_and_conditions(write.input) else { return Ok(None) };
                 let Some(key) = kept_key(conditions, table, &over_parameters, running)? else { return Ok(None) };
                 match (write.deletes || *write.op == WriteOp::Delete, outputs) {
-                    (true, _) => Some(Action::Delete { key }),
-                    (false, Some(outputs)) => {
-                        over_row.compiled(outputs, to, running)?.map(|row| Action::Update { key, row })
+                    (true, _) => {
+                        let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
+                        Some(Action::Delete { key, none })
                     }
+                    (false, Some(outputs)) => over_row.compiled(outputs, to, running)?.map(|values| {
+                        let row = KeptRow::new(values, &key.columns);
+                        Action::Update { key, row }
+                    }),
                     (false, None) => None,
                 }
             }
             _ => None,
         };
-        let (name, ddl_version) = (Arc::new(table.name.clone()), running.catalog.ddl_version);
-        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, action }))
+        let (name, ddl_version) = (Arc::clone(&table.name), running.catalog.ddl_version);
+        let (parameters, columns) = (write.types.to_vec(), nullable(&table.base.schema));
+        let (all, shown) = ((0..columns.fields().len()).collect(), table.name.shown());
+        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, columns, all, shown, action }))
     }
 
     /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are
@@ -153,12 +206,11 @@ impl KeptWrite {
         values: &[ScalarValue],
         running: &Arc<RunningStatement>,
     ) -> Result<Option<Done>> {
-        let fields = self.parameters.fields().iter();
-        if fields.len() != values.len() || values.iter().zip(fields).any(|(v, f)| v.data_type() != *f.data_type()) {
+        let types = self.parameters.iter();
+        if types.len() != values.len() || values.iter().zip(types).any(|(v, data_type)| v.data_type() != *data_type) {
             return Ok(None);
         }
-        let arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
-        let parameters = one(&self.parameters, arrays)?;
+        let parameters = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
         let write = Arc::clone(self);
         by_its_writer(&self.table, running, move |table, running| {
             if running.catalog.ddl_version != write.ddl_version {
@@ -174,37 +226,101 @@ impl KeptWrite {
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        self.carried_out(table, &one(&self.parameters, Vec::new())?, running)
+        self.carried_out(table, &[], running)
     }
 
+    /// `parameters`: an array of one value each.
     fn carried_out(
         &self,
         table: &TableEntry,
-        parameters: &RecordBatch,
+        parameters: &[ArrayRef],
         running: &Arc<RunningStatement>,
     ) -> Result<Option<Done>> {
         match &self.action {
             Action::Insert { row, conflict } => {
                 // Also a row that is not inserted has to be one of the table's.
-                let row = as_kept(new_row(row, parameters, table)?, table)?;
-                insert(table, row, conflict.as_deref(), parameters, running)
+                let row = as_kept(self.new_row(row, parameters)?, table)?;
+                self.insert(table, row, conflict.as_deref(), parameters, running)
             }
             Action::Update { key, row } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
-                let existing = existing(table, (key.index, place), &[parameters], running)?;
-                let row = new_row(row, &existing, table)?;
-                written(table, &row, &[place], "UPDATE", running)
+                let Some(place) = found.place else { return Ok(Some(Done::rows("UPDATE", 0))) };
+                let existing = self.existing(table, (key.index, place), &[parameters], running)?;
+                let new = self.new_row(&row.values, &existing)?;
+                written(table, (&new, &[place], row.known(&[found.key])), "UPDATE", running)
             }
-            Action::Delete { key } => {
+            Action::Delete { key, none } => {
                 let since = Instant::now();
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
-                account(table, &table.name.shown(), (key.index, &[]), &[place], (running, since));
-                let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
-                written(table, &none, &[place], "DELETE", running)
+                let Some(place) = found.place else { return Ok(Some(Done::rows("DELETE", 0))) };
+                account(table, &self.shown, (key.index, &[]), &[place], (running, since));
+                written(table, (none, &[place], &[found.key]), "DELETE", running)
             }
         }
+    }
+
+    /// Inserts a row, or does what is said of the row that has its key.
+    fn insert(
+        &self,
+        table: &TableEntry,
+        row: RecordBatch,
+        conflict: Option<&KeptConflict>,
+        parameters: &[ArrayRef],
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<Done>> {
+        let Some(conflict) = conflict else { return written(table, (&row, &[], &[]), "INSERT", running) };
+        let mut taken = None;
+        let mut known = Vec::with_capacity(conflict.indexes.len());
+        for (number, columns) in &conflict.indexes {
+            let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
+            let Some(found) = find(table, *number, &key)? else { return Ok(None) };
+            taken = taken.or(found.place.map(|place| (*number, place)));
+            known.push(found.key);
+        }
+        let nothing = Ok(Some(Done::rows("INSERT", 0)));
+        match (taken, &conflict.update) {
+            (None, _) => written(table, (&row, &[], &known), "INSERT", running),
+            (Some(_), None) => nothing,
+            (Some((index, place)), Some(update)) => {
+                let pair = self.existing(table, (index, place), &[row.columns(), parameters], running)?;
+                if let Some(condition) = &update.condition {
+                    let holds = condition.of(&pair)?;
+                    let holds = holds.as_boolean();
+                    if holds.is_null(0) || !holds.value(0) {
+                        return nothing;
+                    }
+                }
+                let new = self.new_row(&update.row.values, &pair)?;
+                written(table, (&new, &[place], update.row.known(&known)), "INSERT", running)
+            }
+        }
+    }
+
+    /// The columns of a row of the table, which an index has found, and others behind them.
+    fn existing(
+        &self,
+        table: &TableEntry,
+        (index, place): (usize, TableRow),
+        beside: &[&[ArrayRef]],
+        running: &RunningStatement,
+    ) -> Result<Vec<ArrayRef>> {
+        let since = Instant::now();
+        let mut columns = table.columns_at(&[place], &self.all)?;
+        account(table, &self.shown, (index, &self.all), &[place], (running, since));
+        columns.extend(beside.iter().flat_map(|columns| columns.iter().cloned()));
+        Ok(columns)
+    }
+
+    /// A row of the table as expressions give it.
+    fn new_row(&self, values: &[Compiled], of: &[ArrayRef]) -> Result<RecordBatch> {
+        let mut columns = values.iter().map(|value| value.of(of)).collect::<Result<Vec<_>>>()?;
+        for (column, field) in columns.iter_mut().zip(self.columns.fields()) {
+            if column.data_type() != field.data_type() {
+                *column = fitted_column(column, field)?;
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?)
     }
 }
 
@@ -303,7 +419,7 @@ fn kept_key(
         let schema = &table.base.schema;
         let fits = columns.iter().zip(&values).all(|(c, value)| value.data_type() == schema.field(*c).data_type());
         let has_length = columns.iter().any(|column| table.lengths.contains_key(schema.field(*column).name()));
-        return Ok((fits && !has_length).then_some(KeptKey { index: number, values }));
+        return Ok((fits && !has_length).then_some(KeptKey { index: number, columns, values }));
     }
     Ok(None)
 }
@@ -327,7 +443,9 @@ fn kept_conflict(
     let Some(over_pairs) = RowSchema::new(Some(&pairs), parameters) else { return Ok(None) };
     let Some((Some(mut outputs), conditions)) = outputs_and_conditions(&plan) else { return Ok(None) };
     outputs.truncate(table.base.schema.fields().len());
-    let Some(row) = over_pairs.compiled(outputs, Some(&table.base.schema), running)? else { return Ok(None) };
+    let Some(values) = over_pairs.compiled(outputs, Some(&table.base.schema), running)? else { return Ok(None) };
+    let key: Vec<usize> = indexes.iter().flat_map(|(_, columns)| columns.iter().copied()).collect();
+    let row = KeptRow::new(values, &key);
     let condition = match conditions.into_iter().reduce(Expr::and) {
         None => None,
         Some(condition) => match over_pairs.compiled(vec![condition], None, running)?.and_then(|mut all| all.pop()) {
@@ -340,93 +458,30 @@ fn kept_conflict(
 
 impl KeptKey {
     /// The row that has it; `None` where the delta has to be merged first.
-    fn find(&self, table: &TableEntry, parameters: &RecordBatch) -> Result<Option<Option<TableRow>>> {
+    fn find(&self, table: &TableEntry, parameters: &[ArrayRef]) -> Result<Option<Found>> {
         let values = self.values.iter().map(|value| value.of(parameters)).collect::<Result<Vec<_>>>()?;
         find(table, self.index, &values)
     }
 }
 
-fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Option<TableRow>>> {
+fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Found>> {
     let pin = table.newest_keys();
-    Ok(match table.find(index, &Keys::new(key)?, pin.as_ref(), &|| false, &Serial)? {
-        FoundKeys::Rows(rows) => Some(rows.first().copied().flatten()),
+    let keys = Keys::new(key)?;
+    Ok(match table.find(index, &keys, pin.as_ref(), &|| false, &Serial)? {
+        FoundKeys::Rows(rows) => {
+            let key = KnownKey { index, code: keys.codes().next().flatten() };
+            Some(Found { place: rows.first().copied().flatten(), key })
+        }
         FoundKeys::Clash => None,
     })
 }
 
-/// Inserts a row, or does what is said of the row that has its key.
-fn insert(
-    table: &TableEntry,
-    row: RecordBatch,
-    conflict: Option<&KeptConflict>,
-    parameters: &RecordBatch,
-    running: &Arc<RunningStatement>,
-) -> Result<Option<Done>> {
-    let Some(conflict) = conflict else { return written(table, &row, &[], "INSERT", running) };
-    let mut taken = None;
-    for (number, columns) in &conflict.indexes {
-        let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
-        let Some(found) = find(table, *number, &key)? else { return Ok(None) };
-        taken = taken.or(found.map(|place| (*number, place)));
-    }
-    let nothing = Ok(Some(Done::rows("INSERT", 0)));
-    match (taken, &conflict.update) {
-        (None, _) => written(table, &row, &[], "INSERT", running),
-        (Some(_), None) => nothing,
-        (Some((index, place)), Some(update)) => {
-            let pair = existing(table, (index, place), &[&row, parameters], running)?;
-            if let Some(condition) = &update.condition {
-                let holds = condition.of(&pair)?;
-                let holds = holds.as_boolean();
-                if holds.is_null(0) || !holds.value(0) {
-                    return nothing;
-                }
-            }
-            written(table, &new_row(&update.row, &pair, table)?, &[place], "INSERT", running)
-        }
-    }
-}
-
-/// A row of the table, which an index has found, and beside it others.
-fn existing(
-    table: &TableEntry,
-    (index, place): (usize, TableRow),
-    beside: &[&RecordBatch],
-    running: &RunningStatement,
-) -> Result<RecordBatch> {
-    let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
-    let since = Instant::now();
-    let mut columns = table.columns_at(&[place], &all)?;
-    account(table, &table.name.shown(), (index, &all), &[place], (running, since));
-    let mut fields: Vec<_> = table.base.schema.fields().iter().cloned().collect();
-    for batch in beside {
-        columns.extend(batch.columns().iter().cloned());
-        fields.extend(batch.schema_ref().fields().iter().cloned());
-    }
-    let fields = fields.into_iter().map(|field| Arc::new(Field::clone(&field).with_nullable(true)));
-    one(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
-}
-
-fn one(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
-}
-
-/// A row of the table as expressions give it.
-fn new_row(row: &[Compiled], of: &RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
-    let columns = row.iter().map(|value| value.of(of)).collect::<Result<Vec<_>>>()?;
-    let names = table.base.schema.fields().iter();
-    let fields = names.zip(&columns).map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
-    let batch = one(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)?;
-    fitted(&batch, &table.base.schema)
-}
-
+/// Commits a row, rows that die, and what is known of keys of both.
 fn written(
     table: &TableEntry,
-    row: &RecordBatch,
-    dead: &[TableRow],
+    (row, dead, known): (&RecordBatch, &[TableRow], &[KnownKey]),
     tag: &'static str,
     running: &Arc<RunningStatement>,
 ) -> Result<Option<Done>> {
-    Ok(write_small(table, row, dead, running)?.then(|| Done::rows(tag, 1)))
+    Ok(write_small(table, row, (dead, known), running)?.then(|| Done::rows(tag, 1)))
 }
