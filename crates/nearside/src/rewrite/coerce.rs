@@ -32,6 +32,7 @@ use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
+use crate::rewrite::no_row::NoRowIsNull;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
@@ -56,6 +57,7 @@ struct FloatsWin;
 /// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(NoRowIsNull),
         Arc::new(PaddedTexts),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
