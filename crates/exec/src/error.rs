@@ -25,6 +25,10 @@ pub enum ExecError {
     /// An expression failed on a row of the input: overflow, division by zero, a text that is no number.
     #[error("{0}")]
     Evaluation(String),
+    /// A loop over floats met one that is out of range, maybe in a row that does not count. Never reported: who runs
+    /// the loop has the expression's owner evaluate it instead, which knows the rows and the words.
+    #[error("a float is out of range")]
+    FloatRange,
     /// A task of the statement panicked. This is a bug; the process and every other statement go on.
     #[error("internal error: a task of this statement panicked: {0}")]
     Panicked(String),

@@ -16,6 +16,7 @@
 //! - Encrypted Parquet is refused. Big-endian Arrow IPC is refused.
 //! - A panic that is caught still prints its message through the process's panic hook.
 
+mod bytes;
 mod csv;
 mod discover;
 mod error;
@@ -34,6 +35,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use bytes::{bytes_of_escapes, bytes_of_hex, read_bytes, write_bytes};
 pub use error::{FileError, FileErrorKind};
 pub use file_set::{FileSet, SourceFile};
 pub use format::{Compression, FileFormat};

@@ -12,11 +12,13 @@
 //! The width of a character is estimated from its Unicode block, not from the terminal's font.
 
 use std::io::Write;
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Schema};
 use arrow::json::writer::{JsonArray, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
+use nearside::write_bytes;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
@@ -80,6 +82,28 @@ fn formatters<'a>(batch: &'a RecordBatch, null: &'a str) -> Result<Vec<ArrayForm
     Ok(columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options)).collect::<Result<_, _>>()?)
 }
 
+/// The batch with texts in the place of bytes: Arrow writes them without a sign that they are some.
+fn with_texts_of_bytes(batch: RecordBatch) -> Result<RecordBatch, Failure> {
+    if !batch.columns().iter().any(|column| *column.data_type() == DataType::BinaryView) {
+        return Ok(batch);
+    }
+    let text = |bytes: &[u8]| {
+        let mut text = String::new();
+        write_bytes(bytes, &mut text);
+        text
+    };
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::BinaryView => {
+            let texts: StringViewArray = column.as_binary_view().iter().map(|bytes| bytes.map(text)).collect();
+            Arc::new(texts) as ArrayRef
+        }
+        _ => column.clone(),
+    });
+    let names = batch.schema();
+    let columns = columns.zip(names.fields()).map(|(column, field)| (field.name().clone(), column, true));
+    Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
+}
+
 // --- JSON ---
 
 fn write_json<E>(out: &mut dyn Write, batches: impl Iterator<Item = Result<RecordBatch, E>>) -> Result<u64, Failure>
@@ -117,7 +141,7 @@ where
     let mut rows = 0;
     let mut value = String::new();
     for batch in batches {
-        let batch = batch?;
+        let batch = with_texts_of_bytes(batch?)?;
         let formatters = formatters(&batch, "")?;
         // Also of columns of the type of NULL, which have no bitmap.
         let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
@@ -173,7 +197,7 @@ where
     let mut head_rows = 0;
     while head_rows < WIDTH_ROWS {
         match batches.next() {
-            Some(batch) => head.push(batch?),
+            Some(batch) => head.push(with_texts_of_bytes(batch?)?),
             None => break,
         }
         head_rows += head.last().map_or(0, RecordBatch::num_rows);
@@ -182,7 +206,7 @@ where
     layout.write_header(out, schema)?;
     let mut rows = 0;
     for batch in head.into_iter().map(Ok).chain(batches) {
-        let batch = batch?;
+        let batch = with_texts_of_bytes(batch?)?;
         layout.write_rows(out, &batch)?;
         rows += batch.num_rows() as u64;
     }

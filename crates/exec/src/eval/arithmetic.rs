@@ -1,4 +1,5 @@
-//! Arithmetic that cannot overflow: which node computes it, and between which bounds.
+//! Arithmetic that cannot overflow: which node computes it, and between which bounds. Of floats no bounds are known:
+//! what leaves their range is found by the loops.
 
 use arrow::datatypes::DataType;
 
@@ -7,7 +8,7 @@ use super::node::{FloatNode, IntNode};
 use super::typed::{Node, TypedNode};
 use crate::plan::expression::ArithmeticOp;
 
-/// `left op right`; `None` where it may fail or a value may not fit.
+/// `left op right`; `None` where it may fail, other than by the range of floats, or a value may not fit.
 pub(super) fn arithmetic(
     op: ArithmeticOp,
     left: TypedNode,

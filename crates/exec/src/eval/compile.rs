@@ -81,6 +81,25 @@ pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Op
     }
 }
 
+/// Does a loop of it stop where a float leaves its range ([`ExecError::FloatRange`](crate::ExecError::FloatRange))?
+pub(super) fn leaves_range(scalar: &Scalar) -> bool {
+    match scalar {
+        Scalar::Column(_) | Scalar::Literal(_) | Scalar::Opaque(_) => false,
+        Scalar::Arithmetic { left, right, data_type, .. } => {
+            *data_type == DataType::Float64 || leaves_range(left) || leaves_range(right)
+        }
+        Scalar::Compare { left, right, .. } => leaves_range(left) || leaves_range(right),
+        Scalar::And(parts) | Scalar::Or(parts) => parts.iter().any(leaves_range),
+        Scalar::Negate(input) | Scalar::Not(input) => leaves_range(input),
+        Scalar::IsNull { input, .. } | Scalar::In { input, .. } => leaves_range(input),
+        Scalar::Cast { input, .. } | Scalar::DatePart { input, .. } => leaves_range(input),
+        Scalar::Case { whens, otherwise, .. } => {
+            let whens = whens.iter().any(|(when, then)| leaves_range(when) || leaves_range(then));
+            whens || otherwise.as_deref().is_some_and(leaves_range)
+        }
+    }
+}
+
 /// A column of the chunk.
 pub(super) fn of_column(column: usize, infos: &[ColumnInfo]) -> TypedNode {
     let info = &infos[column];

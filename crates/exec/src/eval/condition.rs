@@ -4,13 +4,16 @@
 //! them, so that each sees only rows that passed every part written before it. A part is tested on all rows of the
 //! chunk as long as enough of them are left; after that the chunk is cut down to what is left, and columns are loaded
 //! for those rows only.
+//!
+//! Where a part's loop over floats leaves their range, in whatever row, the whole condition is tested over Arrow arrays
+//! on the rows that are left, which finds out whether that row counts.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use numa::Reservation;
 
 use super::Test;
-use super::compile::{compare, compile, in_list, literal, of_column};
+use super::compile::{compare, compile, in_list, leaves_range, literal, of_column};
 use super::entries::Site;
 use super::lanes::Values;
 use super::node::{AnyNode, BoolNode, IntNode};
@@ -24,6 +27,8 @@ use crate::plan::predicate::Predicate;
 pub(super) struct Conjunction {
     /// In the order of evaluation.
     parts: Vec<ConditionPart>,
+    /// All of it, for when a loop stops; absent where none does.
+    whole: Option<Box<BoolNode>>,
     /// Of the tables that parts use.
     _charged: Vec<Reservation>,
 }
@@ -38,10 +43,15 @@ impl Conjunction {
     /// The condition over columns as the site knows them.
     pub(super) fn new(predicate: &Predicate, site: &Site<'_>) -> Result<Conjunction, ExecError> {
         let mut parts = Vec::new();
-        add(predicate.without_not(), site, &mut parts)?;
+        let predicate = predicate.without_not();
+        let whole = match stops(&predicate) {
+            true => Some(Box::new(BoolNode::Filter(Box::new(ArrowFilter::new(&predicate, site.infos)?)))),
+            false => None,
+        };
+        add(predicate, site, &mut parts)?;
         let mut parts = fused(parts);
         parts.sort_by_key(|part| if part.fallible { u32::MAX } else { part.node.cost() });
-        Ok(Conjunction { parts, _charged: site.reservations() })
+        Ok(Conjunction { parts, whole, _charged: site.reservations() })
     }
 
     /// The rows of the chunk that pass, `None` for all. Works on the chunk itself, which then holds just them, or, if
@@ -53,12 +63,16 @@ impl Conjunction {
         let mut mask: Option<Values<bool>> = None;
         for (i, part) in self.parts.iter().enumerate() {
             let current = copy.as_mut().unwrap_or(chunk);
-            let passed = part.node.evaluate(current)?.truth();
+            let (passed, last) = match (part.node.evaluate(current), &self.whole) {
+                (Err(ExecError::FloatRange), Some(whole)) => (whole.evaluate(current)?.truth(), true),
+                (passed, _) => (passed?.truth(), i + 1 == self.parts.len()),
+            };
             let all = match mask.take() {
                 Some(known) => known.combine(passed, |a, b| a & b),
                 None => passed,
             };
             let count = match &all {
+                Values::Const(true) if last => break,
                 Values::Const(true) => continue,
                 Values::Const(false) => 0,
                 Values::Own(flags) => flags.iter().map(|&f| usize::from(f)).sum(),
@@ -66,17 +80,20 @@ impl Conjunction {
             };
             let rows = current.rows();
             if count == rows {
+                if last {
+                    break;
+                }
                 continue;
             }
             let next_fails = self.parts.get(i + 1).is_some_and(|next| next.fallible);
             // Every loaded column is cut down, which costs more than a few loops over it.
             let enough = if in_place { count * 2 > rows } else { count * 8 > rows };
-            if enough && !next_fails {
+            if enough && !next_fails && !last {
                 mask = Some(all);
                 continue;
             }
-            left = Some(self.cut(chunk, &mut copy, in_place, &all, left, i + 1 == self.parts.len()));
-            if count == 0 {
+            left = Some(self.cut(chunk, &mut copy, in_place, &all, left, last));
+            if count == 0 || last {
                 break;
             }
         }
@@ -175,6 +192,16 @@ fn fused(parts: Vec<ConditionPart>) -> Vec<ConditionPart> {
     fused
 }
 
+/// Does a loop of the condition stop where a float leaves its range?
+pub(super) fn stops(predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(stops),
+        Predicate::Not(inner) => stops(inner),
+        Predicate::Boolean(expression) => expression.structure().is_some_and(leaves_range),
+        Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } => false,
+    }
+}
+
 /// Is there a zero or a NaN among these floats without its like of the other sign?
 fn tells_apart(values: &ArrayRef) -> bool {
     let floats: Vec<f64> = match values.data_type() {
@@ -186,7 +213,7 @@ fn tells_apart(values: &ArrayRef) -> bool {
     zero(false) != zero(true) || floats.iter().any(|f| f.is_nan())
 }
 
-/// A condition that cannot fail and is tested without Arrow arrays, if it is one.
+/// A condition that cannot fail, other than by the range of floats, and is tested without Arrow arrays, if it is one.
 pub(super) fn structured(predicate: &Predicate, site: &Site<'_>) -> Option<BoolNode> {
     let typed = match predicate {
         // Predicates tell the zeros and NaNs apart (IEEE totalOrder), comparisons within expressions do not.

@@ -36,7 +36,7 @@ use crate::plan::predicate::Predicate;
 use crate::tasks::run::Run;
 use by_codes::{ByCodes, Results};
 pub(crate) use calendar::plus_months;
-use compile::compile;
+use compile::{compile, leaves_range};
 use condition::Conjunction;
 use entries::Site;
 use lanes::Lanes;
@@ -80,7 +80,9 @@ fn evaluator_at(
     codings: &dyn Fn(usize) -> Vec<(Coding, u64)>,
 ) -> Result<(ColumnInfo, Arc<dyn Evaluator>), ExecError> {
     if let Some((info, computes)) = computed(expression, field, &site) {
-        let computed = Computed { computes, nullable: info.nullable, _charged: site.reservations() };
+        let stops = expression.structure().is_some_and(leaves_range);
+        let owner = stops.then(|| ArrowLeaf::new(expression.clone(), site.infos));
+        let computed = Computed { computes, info: info.clone(), owner, _charged: site.reservations() };
         return Ok((info, Arc::new(computed)));
     }
     let info = ColumnInfo { nullable: true, ..ColumnInfo::plain(field.clone()) };
@@ -111,7 +113,8 @@ pub(crate) fn prepared_test(
 
 /// Can the condition be tested without Arrow arrays, and without ever failing?
 pub(crate) fn is_structured(predicate: &Predicate, infos: &[ColumnInfo]) -> bool {
-    condition::structured(&predicate.without_not(), &Site::new(infos, None, 0)).is_some()
+    let predicate = predicate.without_not();
+    !condition::stops(&predicate) && condition::structured(&predicate, &Site::new(infos, None, 0)).is_some()
 }
 
 /// Fields of columns.
@@ -131,7 +134,9 @@ enum Computes {
 /// A compiled expression.
 struct Computed {
     computes: Computes,
-    nullable: bool,
+    info: ColumnInfo,
+    /// Evaluates it where a loop stops at a float out of range.
+    owner: Option<ArrowLeaf>,
     /// Of the tables that it uses.
     _charged: Vec<Reservation>,
 }
@@ -160,6 +165,15 @@ fn computed(expression: &Arc<dyn Expression>, field: &FieldRef, site: &Site<'_>)
 
 impl Evaluator for Computed {
     fn evaluate(&self, chunk: &mut Chunk) -> Result<Vector, ExecError> {
+        match (self.by_loops(chunk), &self.owner) {
+            (Err(ExecError::FloatRange), Some(owner)) => Ok(self.info.vector_of(&owner.evaluate(chunk)?)),
+            (computed, _) => computed,
+        }
+    }
+}
+
+impl Computed {
+    fn by_loops(&self, chunk: &mut Chunk) -> Result<Vector, ExecError> {
         let rows = chunk.rows();
         let (data, valid) = match &self.computes {
             Computes::Int(node) => {
@@ -179,7 +193,7 @@ impl Evaluator for Computed {
                 (Data::Float(values.spread(rows)), valid.into_rows(rows))
             }
         };
-        debug_assert!(self.nullable || valid.iter().flatten().all(|&v| v), "a NULL where none can be");
+        debug_assert!(self.info.nullable || valid.iter().flatten().all(|&v| v), "a NULL where none can be");
         Ok(cleared(data, valid))
     }
 }

@@ -5,6 +5,7 @@
 //! branch; and integer arithmetic neither overflows nor is checked. For NULL rows arithmetic runs over values that mean
 //! nothing: it wraps.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::calendar::part_of;
@@ -265,18 +266,50 @@ impl<T: super::lanes::Lane> Table<T> {
     }
 }
 
+/// `f` of both, which tells for each pair whether its result is out of range.
+///
+/// # Errors
+/// [`ExecError::FloatRange`] where one is, also of a row that is NULL or not asked for.
+#[inline(always)]
+fn in_range(a: Lanes<f64>, b: Lanes<f64>, f: impl Fn(f64, f64) -> (f64, bool)) -> Result<Lanes<f64>, ExecError> {
+    let out = Cell::new(false);
+    let results = a.combine(b, |a, b| {
+        let (result, is_out) = f(a, b);
+        out.set(out.get() | is_out);
+        result
+    });
+    if out.get() { Err(ExecError::FloatRange) } else { Ok(results) }
+}
+
 impl FloatNode {
     /// The values for every row of the chunk.
+    ///
+    /// # Errors
+    /// Those of [`in_range`], and of what only its owner can evaluate.
     pub(super) fn evaluate(&self, chunk: &mut Chunk) -> Result<Lanes<f64>, ExecError> {
         use FloatNode::*;
         Ok(match self {
             Column(column) => Lanes::column(chunk.column(*column)),
             Const(value) => Lanes::constant(*value),
             Null => Lanes::null(),
-            Add(a, b) => a.evaluate(chunk)?.combine(b.evaluate(chunk)?, |a, b| a + b),
-            Subtract(a, b) => a.evaluate(chunk)?.combine(b.evaluate(chunk)?, |a, b| a - b),
-            Multiply(a, b) => a.evaluate(chunk)?.combine(b.evaluate(chunk)?, |a, b| a * b),
-            Divide(a, b) => a.evaluate(chunk)?.combine(b.evaluate(chunk)?, |a, b| a / b),
+            Add(a, b) => in_range(a.evaluate(chunk)?, b.evaluate(chunk)?, |a, b| {
+                let sum = a + b;
+                (sum, sum.is_infinite() & a.is_finite() & b.is_finite())
+            })?,
+            Subtract(a, b) => in_range(a.evaluate(chunk)?, b.evaluate(chunk)?, |a, b| {
+                let difference = a - b;
+                (difference, difference.is_infinite() & a.is_finite() & b.is_finite())
+            })?,
+            Multiply(a, b) => in_range(a.evaluate(chunk)?, b.evaluate(chunk)?, |a, b| {
+                let product = a * b;
+                let over = product.is_infinite() & a.is_finite() & b.is_finite();
+                (product, over | ((product == 0.0) & (a != 0.0) & (b != 0.0)))
+            })?,
+            Divide(a, b) => in_range(a.evaluate(chunk)?, b.evaluate(chunk)?, |a, b| {
+                let quotient = a / b;
+                let under = (quotient == 0.0) & (a != 0.0) & b.is_finite();
+                (quotient, (quotient.is_infinite() & a.is_finite()) | under | (b == 0.0))
+            })?,
             Negate(input) => input.evaluate(chunk)?.map(|v: f64| -v),
             Int(input, by) if *by == 1.0 => input.evaluate(chunk)?.map(|v| v as f64),
             Int(input, by) => {

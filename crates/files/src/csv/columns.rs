@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::builder::{BooleanBuilder, PrimitiveBuilder, StringViewBuilder};
+use arrow::array::builder::{BinaryViewBuilder, BooleanBuilder, PrimitiveBuilder, StringViewBuilder};
 use arrow::array::timezone::Tz;
 use arrow::array::types::*;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType};
@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 
 use super::Dialect;
 use super::records::{FieldKind, Records};
+use crate::bytes::read_bytes;
 
 /// Longest text that is tried as a decimal: beyond it no precision helps, and the parser counts digits in a byte.
 const DECIMAL_CHARS_MAX: usize = 120;
@@ -188,6 +189,14 @@ impl Fields<'_> {
             true
         })?;
         let strings = builder.finish();
+        if *data_type == DataType::BinaryView {
+            let mut all = BinaryViewBuilder::with_capacity(strings.len());
+            for (row, text) in strings.iter().enumerate() {
+                let misfit = |_| Misfit { row, value: text.unwrap_or_default().to_string() };
+                all.append_option(text.map(read_bytes).transpose().map_err(misfit)?);
+            }
+            return Ok(Arc::new(all.finish()));
+        }
         let misfit = |row: usize| Misfit { row, value: strings.value(row).to_string() };
         let options = CastOptions { safe: true, ..CastOptions::default() };
         let first_value = || (0..strings.len()).find(|row| strings.is_valid(*row)).unwrap_or(0);

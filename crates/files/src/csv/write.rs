@@ -8,6 +8,8 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use crate::bytes::write_bytes;
+
 /// Turns batches into CSV text.
 pub(crate) struct CsvEncoder {
     delimiter: u8,
@@ -52,6 +54,11 @@ impl CsvEncoder {
                 }
                 match &column.values {
                     Values::Text(array) => self.field(array.as_string_view().value(row)),
+                    Values::Bytes(array) => {
+                        scratch.clear();
+                        write_bytes(array.as_binary_view().value(row), &mut scratch);
+                        self.field(&scratch);
+                    }
                     Values::Formatted(formatter) => {
                         scratch.clear();
                         formatter.value(row).write(&mut scratch)?;
@@ -93,6 +100,7 @@ struct Column<'a> {
 enum Values<'a> {
     /// Needs no formatting.
     Text(&'a ArrayRef),
+    Bytes(&'a ArrayRef),
     Formatted(ArrayFormatter<'a>),
 }
 
@@ -100,6 +108,7 @@ impl<'a> Column<'a> {
     fn new(array: &'a ArrayRef, options: &FormatOptions<'a>) -> Result<Column<'a>, ArrowError> {
         let values = match array.data_type() {
             DataType::Utf8View => Values::Text(array),
+            DataType::BinaryView => Values::Bytes(array),
             _ => Values::Formatted(ArrayFormatter::try_new(array.as_ref(), options)?),
         };
         Ok(Column { nulls: array.logical_nulls(), values })

@@ -122,7 +122,8 @@ impl ScalarUDFImpl for OfList {
             DataType::Null => value.clone(),
             other => return Err(refused(format!("{other} is no list; compare with ARRAY[..] or a query"))),
         };
-        let floats = (value.is_floating() && element.is_decimal()) || (value.is_decimal() && element.is_floating());
+        let exact = |of: &DataType| of.is_decimal() || of.is_integer();
+        let floats = (value.is_floating() && exact(&element)) || (exact(value) && element.is_floating());
         let common = if floats { Some(DataType::Float64) } else { comparison_coercion(value, &element) };
         let Some(common) = common.filter(|common| !common.is_nested()) else {
             return Err(refused(format!(

@@ -1,8 +1,6 @@
 //! Logarithms, powers and inverse functions fail where they have no value, as in PostgreSQL and as `sqrt` does, which
-//! DataFusion's give as NaN or an infinity: `ln(0)`, `power(-1, 0.5)`, `acos(2)`.
-//!
-//! # Limits
-//! What is too large for a float is an infinity, as it is in sums and products of floats.
+//! DataFusion's give as NaN or an infinity: `ln(0)`, `power(-1, 0.5)`, `acos(2)`. So do those whose value is beyond the
+//! largest float, or so near to zero that there is none for it: `exp(1000)`.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -26,8 +24,12 @@ enum Domain {
     Unit,
     /// From 1.
     FromOne,
-    /// Of a negative number only whole powers.
+    /// Of a negative number only whole powers; the value has to be within the range of floats.
     Power,
+    /// Everywhere, but the value has to be within the range of floats.
+    Range,
+    /// Everywhere but at the infinities.
+    Finite,
 }
 
 /// A function of DataFusion's that fails outside of where it has values.
@@ -49,6 +51,13 @@ pub(crate) fn functions() -> impl Iterator<Item = Arc<ScalarUDF>> {
         (math::atanh(), Domain::Unit),
         (math::acosh(), Domain::FromOne),
         (math::power(), Domain::Power),
+        (math::exp(), Domain::Range),
+        (math::degrees(), Domain::Range),
+        (math::radians(), Domain::Range),
+        (math::sin(), Domain::Finite),
+        (math::cos(), Domain::Finite),
+        (math::tan(), Domain::Finite),
+        (math::cot(), Domain::Finite),
     ];
     all.into_iter().map(|(known, domain)| Arc::new(ScalarUDF::from(Partial { known, domain })))
 }
@@ -59,22 +68,45 @@ pub(crate) fn is_partial(expr: &Expr) -> bool {
     call.func.inner().is::<Partial>() || call.name() == "sqrt"
 }
 
+/// Shows the rows without NULL, as floats.
+fn each_row(columns: &[ColumnarValue], show: &mut dyn FnMut(&[f64]) -> Result<()>) -> Result<()> {
+    let numbers: Vec<ArrayRef> = ColumnarValue::values_to_arrays(columns)?
+        .iter()
+        .map(|values| cast(values, &DataType::Float64))
+        .collect::<std::result::Result<_, _>>()?;
+    let numbers: Vec<_> = numbers.iter().map(|values| values.as_primitive::<Float64Type>()).collect();
+    let rows = numbers.first().map_or(0, |values| values.len());
+    let mut row_numbers = Vec::with_capacity(numbers.len());
+    for row in (0..rows).filter(|&row| numbers.iter().all(|values| values.is_valid(row))) {
+        row_numbers.clear();
+        row_numbers.extend(numbers.iter().map(|values| values.value(row)));
+        show(&row_numbers)?;
+    }
+    Ok(())
+}
+
 impl Partial {
     /// Fails where a row has an argument of which there is no value.
     fn check(&self, args: &[ColumnarValue]) -> Result<()> {
-        let numbers: Vec<ArrayRef> = ColumnarValue::values_to_arrays(args)?
-            .iter()
-            .map(|values| cast(values, &DataType::Float64))
-            .collect::<std::result::Result<_, _>>()?;
-        let numbers: Vec<_> = numbers.iter().map(|values| values.as_primitive::<Float64Type>()).collect();
-        let rows = numbers.first().map_or(0, |values| values.len());
-        let mut row_numbers = Vec::with_capacity(numbers.len());
-        for row in (0..rows).filter(|&row| numbers.iter().all(|values| values.is_valid(row))) {
-            row_numbers.clear();
-            row_numbers.extend(numbers.iter().map(|values| values.value(row)));
-            self.check_row(&row_numbers)?;
-        }
-        Ok(())
+        each_row(args, &mut |numbers| self.check_row(numbers))
+    }
+
+    /// Fails where a row's value is out of the range of floats and what it is made of is not.
+    fn check_range(&self, args: &[ColumnarValue], value: &ColumnarValue) -> Result<()> {
+        let name = self.known.name();
+        let mut all = args.to_vec();
+        all.push(value.clone());
+        each_row(&all, &mut |numbers| {
+            let Some((value, args)) = numbers.split_last() else { return Ok(()) };
+            let finite = args.iter().all(|number| number.is_finite());
+            // Zero to the power of something, and multiples of zero, are zero.
+            let zero = *value == 0.0 && (name == "exp" || args.first() != Some(&0.0));
+            match (finite, value.is_infinite(), zero) {
+                (true, true, _) => exec_err!("value out of range: overflow in {name}"),
+                (true, _, true) => exec_err!("value out of range: underflow in {name}"),
+                _ => Ok(()),
+            }
+        })
     }
 
     fn check_row(&self, numbers: &[f64]) -> Result<()> {
@@ -90,6 +122,7 @@ impl Partial {
             (Domain::FromOne, [number]) if *number < 1.0 => {
                 exec_err!("{name}({number}) has no value; the argument is to be 1 or more")
             }
+            (Domain::Finite, [number]) if number.is_infinite() => exec_err!("{name}({number}) has no value"),
             (Domain::Power, [base, exponent])
                 if *base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 =>
             {
@@ -153,7 +186,15 @@ impl ScalarUDFImpl for Partial {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(&args.args)?;
-        self.known.inner().invoke_with_args(args)
+        if !matches!(self.domain, Domain::Range) {
+            self.check(&args.args)?;
+        }
+        if !matches!(self.domain, Domain::Range | Domain::Power) {
+            return self.known.inner().invoke_with_args(args);
+        }
+        let numbers = args.args.clone();
+        let value = self.known.inner().invoke_with_args(args)?;
+        self.check_range(&numbers, &value)?;
+        Ok(value)
     }
 }

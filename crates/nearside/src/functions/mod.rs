@@ -1,6 +1,7 @@
 //! Functions of ours, scalar ones and aggregates, in the meaning of PostgreSQL.
 
 pub(crate) mod any_of_list;
+pub(crate) mod bytes;
 pub(crate) mod checked;
 pub(crate) mod domains;
 pub(crate) mod flat;
@@ -10,6 +11,7 @@ pub(crate) mod named_aggregates;
 pub(crate) mod ordered_sets;
 pub(crate) mod parts;
 pub(crate) mod patterns;
+mod regular;
 pub(crate) mod round;
 pub(crate) mod series;
 pub(crate) mod spans;

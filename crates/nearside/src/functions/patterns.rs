@@ -1,24 +1,25 @@
-//! Regular expressions and what replaces a match, in the meaning of PostgreSQL where the notation is the same and the
-//! meaning another: `.` is also the end of a line, and in a replacement `\1` to `\9` are groups, `\&` is the match,
-//! `\\` a backslash, and `$` itself.
+//! Regular expressions and what replaces a match, in the meaning of PostgreSQL ([`regular`](super::regular)), where
+//! the engine that runs them has the same notation for something else: in a replacement `\1` to `\9` are groups, `\&`
+//! is the match, `\\` a backslash, and `$` itself.
+//!
+//! `~` asks whether there is a match; the functions that ask which one refuse patterns whose match may be another here.
 //!
 //! # Limits
-//! Of alternatives that match, the first one is taken (`foo|foobar`), not the longest. `~ ANY (..)` is left as it is.
+//! `~ ANY (..)` is left as it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion_common::{Result, ScalarValue};
+use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err};
 use datafusion_expr::{
     BinaryExpr, ColumnarValue, Documentation, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, lit,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion_functions::regex;
 
-/// What makes `.` the end of a line too.
-const WHOLE: &str = "(?s)";
+use super::regular;
 
 /// The functions of regular expressions, which take a text, a pattern and more.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -40,31 +41,101 @@ struct Matching {
     flags: usize,
 }
 
+/// What a pattern is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Asked {
+    /// Whether there is a match.
+    Any,
+    /// Which one is the first.
+    One,
+    /// Which ones there are.
+    All,
+}
+
+/// The pattern in the engine's notation.
+///
+/// # Errors
+/// What PostgreSQL does not read, what is not supported, and a match that may be another here.
+fn written(pattern: &str, options: &str, asked: Asked) -> Result<String> {
+    if pattern.starts_with(regular::WRITTEN) {
+        return Ok(pattern.to_string());
+    }
+    let read = regular::read(pattern, options)?;
+    if asked != Asked::Any && !read.finds_the_same() {
+        return exec_err!(
+            "regular expression '{pattern}': SQL takes the longest match, or the shortest after a lazy quantifier, \
+             which is not supported for alternatives of which one begins another, or for repetitions of what may also \
+             be matched behind them; write it so that one character tells which part goes on, or end it with $"
+        );
+    }
+    if asked == Asked::All && read.matches_nothing() {
+        return exec_err!(
+            "regular expression '{pattern}': all its matches are asked for, and it also matches where there is \
+             nothing, which is not supported; write + in place of *"
+        );
+    }
+    Ok(read.written())
+}
+
+static PATTERN: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(Pattern { signature: Signature::any(1, Volatility::Immutable) })));
+
+/// The pattern of an operator, in the engine's notation. It is in no registry.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Pattern {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Pattern {
+    fn name(&self) -> &str {
+        "pattern"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.iter().map(|arg| arg.schema_name().to_string()).collect())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        mapped(&args.args[0], &|pattern| written(pattern, "", Asked::Any).map(Some))
+    }
+}
+
 /// Sets the pattern of an operator right; true when it was another. What was set right is left as it is.
-pub(crate) fn in_operator(binary: &mut BinaryExpr) -> bool {
+///
+/// # Errors
+/// Patterns that PostgreSQL does not read or that are not supported.
+pub(crate) fn in_operator(binary: &mut BinaryExpr) -> Result<bool> {
     use Operator as O;
     if !matches!(binary.op, O::RegexMatch | O::RegexIMatch | O::RegexNotMatch | O::RegexNotIMatch) {
-        return false;
+        return Ok(false);
     }
     let pattern = binary.right.as_mut();
     match pattern {
         Expr::Literal(value, _) => {
-            let Some(new) = value.try_as_str().flatten().and_then(of_whole_texts) else { return false };
+            let Some(text) = value.try_as_str().flatten() else { return Ok(false) };
+            let new = written(text, "", Asked::Any)?;
+            let changed = new != text;
             *value = of_type(&value.data_type(), new);
-            true
+            Ok(changed)
         }
-        Expr::BinaryExpr(BinaryExpr { left, op: O::StringConcat, .. }) if **left == lit(WHOLE) => false,
+        Expr::ScalarFunction(call) if call.func.inner().is::<Pattern>() => Ok(false),
         _ => {
-            let own = Box::new(std::mem::take(pattern));
-            *pattern = Expr::BinaryExpr(BinaryExpr::new(Box::new(lit(WHOLE)), O::StringConcat, own));
-            true
+            *pattern = PATTERN.call(vec![std::mem::take(pattern)]);
+            Ok(true)
         }
     }
-}
-
-/// The pattern in which `.` is also the end of a line; `None` where that makes no difference.
-fn of_whole_texts(pattern: &str) -> Option<String> {
-    (pattern.contains('.') && !pattern.starts_with(WHOLE)).then(|| format!("{WHOLE}{pattern}"))
 }
 
 /// The replacement in the notation of the function that replaces, where `$` begins a group; `None` where it is the
@@ -106,20 +177,18 @@ fn of_type(data_type: &DataType, text: String) -> ScalarValue {
 }
 
 /// Texts of which some are others.
-fn mapped(texts: &ColumnarValue, new: fn(&str) -> Option<String>) -> Result<ColumnarValue> {
+fn mapped(texts: &ColumnarValue, new: &dyn Fn(&str) -> Result<Option<String>>) -> Result<ColumnarValue> {
     Ok(match texts {
-        ColumnarValue::Scalar(value) => match value.try_as_str().flatten().and_then(new) {
+        ColumnarValue::Scalar(value) => match value.try_as_str().flatten().map(new).transpose()?.flatten() {
             Some(new) => ColumnarValue::Scalar(of_type(&value.data_type(), new)),
             None => texts.clone(),
         },
         ColumnarValue::Array(array) => {
             let views = cast(array, &DataType::Utf8View)?;
             let views = views.as_string_view();
-            if !views.iter().flatten().any(|text| new(text).is_some()) {
-                return Ok(texts.clone());
-            }
-            let all = views.iter().map(|text| text.map(|text| new(text).unwrap_or_else(|| text.to_string())));
-            let all: ArrayRef = Arc::new(all.collect::<StringViewArray>());
+            let each = |text: &str| Ok::<_, DataFusionError>(new(text)?.unwrap_or_else(|| text.to_string()));
+            let all = views.iter().map(|text| text.map(each).transpose()).collect::<Result<StringViewArray>>()?;
+            let all: ArrayRef = Arc::new(all);
             ColumnarValue::Array(cast(&all, array.data_type())?)
         }
     })
@@ -155,16 +224,35 @@ impl ScalarUDFImpl for Matching {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // With this flag, lines are told apart.
-        let lines = |flags: &ColumnarValue| match flags {
-            ColumnarValue::Scalar(value) => value.try_as_str().flatten().is_some_and(|flags| flags.contains('m')),
-            ColumnarValue::Array(_) => false,
+        let name = self.known.name();
+        let flags = match args.args.get(self.flags) {
+            None => "",
+            Some(ColumnarValue::Scalar(value)) => value.try_as_str().flatten().unwrap_or(""),
+            Some(ColumnarValue::Array(_)) => return exec_err!("the flags of {name} have to be a constant"),
         };
-        if args.args.len() > 1 && !args.args.get(self.flags).is_some_and(lines) {
-            args.args[1] = mapped(&args.args[1], of_whole_texts)?;
+        let everywhere = name == "regexp_replace" && flags.contains('g');
+        let options: String = flags.chars().filter(|flag| !(everywhere && *flag == 'g')).collect();
+        // Nothing in the place of nothing changes nothing.
+        let removes = matches!(args.args.get(2), Some(ColumnarValue::Scalar(value))
+            if name == "regexp_replace" && value.try_as_str().flatten() == Some(""));
+        let asked = match name {
+            "regexp_like" => Asked::Any,
+            "regexp_count" | "regexp_instr" => Asked::All,
+            _ if everywhere && !removes => Asked::All,
+            _ => Asked::One,
+        };
+        if args.args.len() > 1 {
+            args.args[1] = mapped(&args.args[1], &|pattern| written(pattern, &options, asked).map(Some))?;
         }
-        if self.known.name() == "regexp_replace" && args.args.len() > 2 {
-            args.args[2] = mapped(&args.args[2], replacement_of)?;
+        if let Some(ColumnarValue::Scalar(value)) = args.args.get(self.flags)
+            && !value.is_null()
+        {
+            // Some flag has to be left; this one says what the pattern says.
+            let left = of_type(&value.data_type(), if everywhere { "g" } else { "s" }.to_string());
+            args.args[self.flags] = ColumnarValue::Scalar(left);
+        }
+        if name == "regexp_replace" && args.args.len() > 2 {
+            args.args[2] = mapped(&args.args[2], &|text| Ok(replacement_of(text)))?;
         }
         self.known.invoke_with_args(args)
     }
@@ -172,6 +260,8 @@ impl ScalarUDFImpl for Matching {
 
 #[cfg(test)]
 mod tests {
+    use datafusion_expr::lit;
+
     use super::*;
 
     #[test]
@@ -191,10 +281,10 @@ mod tests {
 
     #[test]
     fn patterns_are_set_right_once() {
-        assert_eq!(of_whole_texts("a.b").as_deref(), Some("(?s)a.b"));
-        assert_eq!((of_whole_texts("ab"), of_whole_texts("(?s)a.b")), (None, None));
         let column = || Box::new(datafusion_expr::col("p"));
         let mut test = BinaryExpr::new(column(), Operator::RegexMatch, column());
-        assert!(in_operator(&mut test) && !in_operator(&mut test));
+        assert!(in_operator(&mut test).unwrap() && !in_operator(&mut test).unwrap());
+        let mut test = BinaryExpr::new(column(), Operator::RegexMatch, Box::new(lit("a.b")));
+        assert!(in_operator(&mut test).unwrap() && !in_operator(&mut test).unwrap());
     }
 }

@@ -1,10 +1,10 @@
 //! How values are written as text, in casts and where a text is put together (`||`, `concat`), as PostgreSQL writes
-//! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`. Arrow writes some of these otherwise, and
+//! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`, `\x6162`. Arrow writes some of these otherwise, and
 //! then texts that look alike to a reader are not equal. Integers, decimals, truth values and days are the same in
 //! both.
 //!
 //! # Limits
-//! Values within lists, structs and maps are written as Arrow writes them; bytes are taken for UTF-8.
+//! Values within lists, structs and maps are written as Arrow writes them.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -22,6 +22,7 @@ use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
 };
+use files::write_bytes;
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Text { signature: Signature::any(1, Volatility::Immutable) })));
@@ -36,7 +37,8 @@ struct Text {
 pub(crate) fn is_written_here(data_type: &DataType) -> bool {
     use DataType as T;
     let time = matches!(data_type, T::Timestamp(..) | T::Time32(_) | T::Time64(_));
-    time || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
+    let bytes = matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
+    time || bytes || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
 }
 
 /// A value as a text of a type.
@@ -105,6 +107,10 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Duration(_) => {
             let values = cast(values, &DataType::Duration(TimeUnit::Nanosecond))?;
             each!(DurationNanosecondType, values, |value, to| span(0, value / DAY, value % DAY, to))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            let values = cast(values, &DataType::BinaryView)?;
+            written(values.as_binary_view().iter(), |bytes: &[u8], to| write_bytes(bytes, to))
         }
         DataType::Timestamp(unit, zone) => return moments(values, unit, zone.as_deref()),
         other => return internal_err!("{other} is written by a cast"),

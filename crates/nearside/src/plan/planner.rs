@@ -22,6 +22,7 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 
 use crate::error::Result;
 use crate::functions::any_of_list;
+use crate::functions::bytes;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
@@ -72,6 +73,7 @@ impl Planner {
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
         scalars.extend(patterns::functions());
+        scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
         scalars.extend(domains::functions());
         scalars.extend(

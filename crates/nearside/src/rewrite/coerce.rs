@@ -1,6 +1,6 @@
 //! What meets in an expression: types of one kind ([`kinds`](super::kinds)), and where a float meets a decimal, or a
-//! REAL an integer, both become DOUBLE, as in PostgreSQL; where one of them is chosen (CASE, COALESCE, lists), a
-//! decimal beside a REAL becomes REAL.
+//! REAL an integer, both become DOUBLE, as in PostgreSQL; where one of them is chosen (CASE, COALESCE, constants
+//! of lists), a decimal beside a REAL becomes REAL.
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
 //! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule
@@ -32,6 +32,7 @@ use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
+use crate::rewrite::no_row::NoRowIsNull;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
@@ -56,6 +57,7 @@ struct FloatsWin;
 /// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(NoRowIsNull),
         Arc::new(PaddedTexts),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
@@ -152,7 +154,7 @@ fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(mut binary) => {
-            let matches = in_operator(&mut binary);
+            let matches = in_operator(&mut binary)?;
             let shifts = days::shifted(binary.op, &mut binary.left, &mut binary.right, schema);
             let mut sides = [*binary.left, *binary.right];
             let changed = meet_as_operands(&mut sides.iter_mut().collect::<Vec<_>>(), schema) || shifts || matches;
@@ -168,11 +170,10 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::new_transformed(Expr::Between(between), changed))
         }
         Expr::InList(mut list) => {
-            // One value is compared as by `=`; of several, a type is found for all, as of what is chosen from.
-            let is_one = list.list.len() == 1;
+            let reals = as_reals(&list.expr, &mut list.list, schema);
             let mut all: Vec<&mut Expr> = list.list.iter_mut().collect();
             all.push(list.expr.as_mut());
-            let changed = if is_one { meet_as_operands(&mut all, schema) } else { meet_as_choices(&mut all, schema) };
+            let changed = meet_as_operands(&mut all, schema) || reals;
             Ok(Transformed::new_transformed(Expr::InList(list), changed))
         }
         Expr::InSubquery(mut test) => {
@@ -194,7 +195,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
-        Expr::ScalarFunction(function) if is_null_for_a_day(&function, schema) => {
+        Expr::ScalarFunction(function) if keeps_its_type(&function, schema) => {
             let [day, time] = &function.args[..] else { return Ok(Transformed::no(Expr::ScalarFunction(function))) };
             let same = rewrite(day.clone().eq(time.clone()), schema)?.data;
             let null = lit(ScalarValue::try_from(day.get_type(schema)?)?);
@@ -230,12 +231,30 @@ fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
     common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())
 }
 
-/// Whether `nullif` gives a day, or none where that is a certain time: it would become a time otherwise.
-fn is_null_for_a_day(function: &ScalarFunction, schema: &DFSchema) -> bool {
+/// Whether it is a `nullif` of a day and a time, or of a REAL and another number: it gives the day, or the REAL.
+fn keeps_its_type(function: &ScalarFunction, schema: &DFSchema) -> bool {
     let [day, time] = &function.args[..] else { return false };
-    let types = (day.get_type(schema), time.get_type(schema));
-    let mixed = matches!(types, (Ok(DataType::Date32), Ok(DataType::Timestamp(..))));
+    let mixed = match (day.get_type(schema), time.get_type(schema)) {
+        (Ok(DataType::Date32), Ok(DataType::Timestamp(..))) => true,
+        (Ok(DataType::Float32), Ok(other)) => other.is_numeric() && other != DataType::Float32,
+        _ => false,
+    };
     function.name() == "nullif" && mixed && !day.is_volatile()
+}
+
+/// Several constants in a list become one type before the value is compared with them: beside a REAL and no DOUBLE all
+/// are REAL. True when one was cast.
+fn as_reals(value: &Expr, list: &mut [Expr], schema: &DFSchema) -> bool {
+    let mut constants: Vec<&mut Expr> = list.iter_mut().filter(|item| !item.any_column_refs()).collect();
+    if constants.len() < 2 {
+        return false;
+    }
+    let types = types_of(&constants, schema);
+    let of_value = value.get_type(schema).ok();
+    if kinds::common_float(types.iter().flatten().chain(&of_value)) != Some(DataType::Float32) {
+        return false;
+    }
+    cast_all(&mut constants, &types, &DataType::Float32, &|of| of.is_decimal() || of.is_integer())
 }
 
 /// The same of a value and the rows of a query that it is compared with.

@@ -41,6 +41,12 @@ pub(super) fn meet(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
             let numbers = types_of(sides, schema).iter().flatten().any(DataType::is_numeric);
             if numbers { take_type(sides, schema) } else { Ok(false) }
         }
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
+            let sides = &mut [binary.left.as_mut(), binary.right.as_mut()];
+            let types = types_of(sides, schema);
+            let bytes = |data_type: &DataType| same_kind(data_type, &DataType::Binary);
+            if types.iter().flatten().any(bytes) { compared(sides, "||", schema) } else { Ok(false) }
+        }
         Expr::Between(between) => {
             refuse_rows("BETWEEN", &between.expr, schema)?;
             compared(&mut [&mut between.expr, &mut between.low, &mut between.high], "BETWEEN", schema)

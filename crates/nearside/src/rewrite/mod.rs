@@ -8,6 +8,7 @@ pub(crate) mod days;
 mod kinds;
 pub(crate) mod literals;
 pub(crate) mod moments;
+mod no_row;
 pub(crate) mod not_in;
 pub(crate) mod optimizer;
 pub(crate) mod quantified;

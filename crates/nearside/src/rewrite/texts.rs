@@ -1,7 +1,7 @@
 //! Casts to and from text, in the meaning of PostgreSQL: values are written as [`texts`](crate::functions::texts) does,
 //! and a time without a zone that becomes one with a zone is read in the session's, whatever the zone of the column
-//! that it is put into or compared with. A text as it is written that begins with `\x` has the bytes that are written
-//! behind it.
+//! that it is put into or compared with. The offset of a text that becomes a time without a zone is not looked at. A
+//! text as it is written has the bytes that PostgreSQL reads in it.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
@@ -12,6 +12,7 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
+use files::read_bytes;
 
 use crate::error::Error;
 use crate::functions::texts::{is_written_here, text_of};
@@ -76,27 +77,18 @@ fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// The bytes of a text that is written as hexadecimal digits behind `\x`.
+/// The bytes of a text as it is written.
 ///
 /// # Errors
-/// What is no hexadecimal digit, and an odd number of them.
+/// Those of [`read_bytes`].
 fn bytes(expr: &Expr) -> Result<Option<Expr>> {
     let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = expr else {
         return Ok(None);
     };
     let text = inner.as_literal().and_then(|value| value.try_as_str().flatten());
-    let (Some(digits), true) = (text.and_then(|text| text.strip_prefix("\\x")), is_bytes(field.data_type())) else {
-        return Ok(None);
-    };
-    let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    let all: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
-    match all.filter(|_| digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())) {
-        Some(all) => Ok(Some(lit(ScalarValue::BinaryView(Some(all)).cast_to(field.data_type())?))),
-        None => {
-            let message = format!("'\\x{digits}' cannot be read as BYTEA; two hexadecimal digits are a byte");
-            Err(Error::plan(message).into_datafusion())
-        }
-    }
+    let (Some(text), true) = (text, is_bytes(field.data_type())) else { return Ok(None) };
+    let read = read_bytes(text).map_err(|message| Error::plan(message).into_datafusion())?;
+    Ok(Some(lit(ScalarValue::BinaryView(Some(read)).cast_to(field.data_type())?)))
 }
 
 /// A time as it is written without seconds, with them.
@@ -108,11 +100,26 @@ fn with_seconds(inner: &Expr, to: &DataType) -> Option<Expr> {
     is_short.then(|| lit(ScalarValue::Utf8View(Some(format!("{text}:00")))))
 }
 
+/// A time as it is written with an offset, without it.
+fn without_offset(inner: &Expr, to: &DataType) -> Option<Expr> {
+    let text = inner.as_literal()?.try_as_str().flatten()?.trim();
+    let (day, behind) = text.split_at_checked(10).filter(|_| matches!(to, DataType::Timestamp(_, None)))?;
+    let is_day = day.bytes().enumerate().all(|(at, c)| if at == 4 || at == 7 { c == b'-' } else { c.is_ascii_digit() });
+    let clock = behind.strip_suffix(['Z', 'z']).or_else(|| {
+        let at = behind.rfind(['+', '-'])?;
+        let offset = &behind[at + 1..];
+        let is_offset = !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_digit() || c == b':');
+        is_offset.then(|| &behind[..at])
+    })?;
+    let is_clock = clock.bytes().skip(1).all(|c| c.is_ascii_digit() || matches!(c, b':' | b'.' | b' '));
+    (is_day && is_clock).then(|| lit(ScalarValue::Utf8View(Some(format!("{day}{}", clock.trim_end())))))
+}
+
 fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Expr> {
     let Some(to) = target(&expr).cloned() else { return Transformed::no(expr) };
     let mut expr = expr;
     if let Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) = &mut expr
-        && let Some(whole) = with_seconds(inner, &to)
+        && let Some(whole) = without_offset(inner, &to).or_else(|| with_seconds(inner, &to))
     {
         **inner = whole;
         return Transformed::yes(of_cast(expr, schema, zone).data);

@@ -128,8 +128,9 @@ fn call_timezone(expr: &mut ast::Expr) {
     }
 }
 
-/// `x = ANY (ARRAY[..])` is IN; every other comparison with a list is a call of ours. A query's values are compared
-/// by `quantified`.
+/// `x = ANY (ARRAY[..])` is IN; every other comparison with a list is a call of ours. So is one with decimals as they
+/// are written: beside a REAL those of IN are REAL, those of an array are not. A query's values are compared by
+/// `quantified`.
 fn compare_with_lists(expr: &mut ast::Expr) {
     let (left, op, right, all) = match expr {
         ast::Expr::AnyOp { left, compare_op, right, is_some: _ } => (left, compare_op, right, false),
@@ -140,9 +141,14 @@ fn compare_with_lists(expr: &mut ast::Expr) {
         return;
     }
     let in_list = matches!((&*op, all), (ast::BinaryOperator::Eq, false) | (ast::BinaryOperator::NotEq, true));
+    let has_point = |item: &ast::Expr| match item {
+        ast::Expr::Value(value) => matches!(&value.value, Value::Number(text, _) if text.contains('.')),
+        _ => false,
+    };
     if let ast::Expr::Array(array) = right.as_mut()
         && in_list
         && !array.elem.is_empty()
+        && !array.elem.iter().any(has_point)
     {
         *expr = ast::Expr::InList { expr: left.clone(), list: std::mem::take(&mut array.elem), negated: all };
         return;

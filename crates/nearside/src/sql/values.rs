@@ -8,15 +8,19 @@ use sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Value, Values};
 
 use crate::error::{Error, Result};
 
-/// `VALUES (1e0), (2.5)` are DOUBLE: beside one number with a point, the planner makes decimals of them.
+/// `VALUES (1e0), (2.5)` are DOUBLE: beside one number with a point, the planner makes decimals of them. Where all
+/// floats are REAL, so are the numbers beside them.
 pub(super) fn values_of_floats(values: &mut Values) {
     for column in 0..columns(values) {
-        if !values.rows.iter().any(|row| is_float(&row[column])) {
+        let floats: Vec<&DataType> = values.rows.iter().filter_map(|row| float_type(&row[column])).collect();
+        if floats.is_empty() {
             continue;
         }
+        let is_real = floats.iter().all(|of| matches!(of, DataType::Real | DataType::Float4 | DataType::Float32));
+        let to = if is_real { DataType::Real } else { DataType::Double(ExactNumberInfo::None) };
         for row in &mut values.rows {
-            if has_point(&row[column]) {
-                cast(&mut row[column], DataType::Double(ExactNumberInfo::None));
+            if has_point(&row[column]) || (is_real && is_number(&row[column])) {
+                cast(&mut row[column], to.clone());
             }
         }
     }
@@ -126,10 +130,20 @@ fn cast(cell: &mut Expr, data_type: DataType) {
     *cell = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
 }
 
-fn is_float(expr: &Expr) -> bool {
+/// The type of a float, where it is written.
+fn float_type(expr: &Expr) -> Option<&DataType> {
     match expr {
-        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_float(inner),
-        Expr::Cast { data_type, .. } => is_float_type(data_type),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => float_type(inner),
+        Expr::Cast { data_type, .. } => Some(data_type).filter(|of| is_float_type(of)),
+        _ => None,
+    }
+}
+
+/// A number as it is written.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_number(inner),
+        Expr::Value(value) => matches!(&value.value, Value::Number(..)),
         _ => false,
     }
 }

@@ -5,10 +5,18 @@ use datafusion_common::DataFusionError;
 /// An arithmetic fault of a statement: the user's data or text is at fault, never the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArithmeticError {
+    /// A float so near to zero that its type has nothing but zero for it.
+    #[error("float underflow: {operation} is not zero, but nearer to it than {target} can tell")]
+    Underflow {
+        /// The operation with its values.
+        operation: String,
+        /// The SQL name of the result's type.
+        target: String,
+    },
     /// One operation whose exact result its type cannot hold.
     #[error("{kind} overflow: {operation} does not fit {target}")]
     Overflow {
-        /// `integer` or `decimal`.
+        /// `integer`, `decimal` or `float`.
         kind: &'static str,
         /// The operation with its values, `9223372036854775807 + 1`.
         operation: String,

@@ -1,4 +1,4 @@
-//! Checked `+ - * / %` and unary minus over arrow arrays of integers and decimals.
+//! Checked `+ - * / %` over arrow arrays of integers, decimals and floats, and unary minus of integers.
 //!
 //! Arrow's own checked kernels return at the first bad row, which keeps the compiler from vectorising the loop. Here
 //! a loop computes every wrapped result and folds "something overflowed" into one flag; only when the flag is up is
@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray}
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal256Type, DecimalType, Int8Type, Int16Type, Int32Type,
-    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal256Type, DecimalType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use datafusion_common::{Result, ScalarValue, internal_err};
@@ -27,7 +27,8 @@ use crate::error::types::sql_type;
 /// Milliseconds in a day: what `Date64 - Date64` divides by.
 const DAY_MS: i64 = 86_400_000;
 
-/// `lhs op rhs` for two operands of one family (integers of one type, decimals of one width, dates in ms), giving
+/// `lhs op rhs` for two operands of one family (integers or floats of one type, decimals of one width, dates in ms),
+/// giving
 /// `result`. Fails on overflow and on division by zero; a NULL on either side gives NULL.
 pub(super) fn binary(
     op: Operator,
@@ -60,6 +61,8 @@ pub(super) fn binary(
         (DataType::UInt16, DataType::UInt16) => integers!(UInt16Type),
         (DataType::UInt32, DataType::UInt32) => integers!(UInt32Type),
         (DataType::UInt64, DataType::UInt64) => integers!(UInt64Type),
+        (DataType::Float32, DataType::Float32) => float::<Float32Type>(op, &left, &right, rows),
+        (DataType::Float64, DataType::Float64) => float::<Float64Type>(op, &left, &right, rows),
         (DataType::Decimal128(..), DataType::Decimal128(..)) => decimal128(op, &left, &right, rows, result),
         (DataType::Decimal32(..), DataType::Decimal32(..)) => {
             return arrow_decimal::<Decimal32Type>(op, lhs, rhs);
@@ -209,6 +212,105 @@ where
                 kind: "integer",
                 operation: format!("{a} {op} {b}"),
                 target: sql_type(&T::DATA_TYPE),
+            }
+            .into())
+        }
+    }
+}
+
+/// Floats, with what PostgreSQL calls out of range: an infinity of finite numbers, a zero that is none, a divisor zero.
+trait Float: Copy + std::fmt::LowerExp {
+    fn add(self, other: Self) -> (Self, bool);
+    fn sub(self, other: Self) -> (Self, bool);
+    fn mul(self, other: Self) -> (Self, bool);
+    fn div(self, other: Self) -> (Self, bool);
+    fn rem(self, other: Self) -> (Self, bool);
+    fn is_zero(self) -> bool;
+    fn is_infinite(self) -> bool;
+}
+
+macro_rules! impl_float {
+    ($t:ty) => {
+        impl Float for $t {
+            #[inline(always)]
+            fn add(self, other: Self) -> (Self, bool) {
+                let sum = self + other;
+                (sum, sum.is_infinite() & self.is_finite() & other.is_finite())
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> (Self, bool) {
+                let difference = self - other;
+                (difference, difference.is_infinite() & self.is_finite() & other.is_finite())
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> (Self, bool) {
+                let product = self * other;
+                let over = product.is_infinite() & self.is_finite() & other.is_finite();
+                (product, over | ((product == 0.0) & (self != 0.0) & (other != 0.0)))
+            }
+            #[inline(always)]
+            fn div(self, other: Self) -> (Self, bool) {
+                let quotient = self / other;
+                let over = quotient.is_infinite() & self.is_finite();
+                let under = (quotient == 0.0) & (self != 0.0) & other.is_finite();
+                (quotient, over | under | ((other == 0.0) & !self.is_nan()))
+            }
+            #[inline(always)]
+            fn rem(self, other: Self) -> (Self, bool) {
+                (self % other, (other == 0.0) & !self.is_nan())
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0.0
+            }
+            #[inline(always)]
+            fn is_infinite(self) -> bool {
+                <$t>::is_infinite(self)
+            }
+        }
+    };
+}
+
+impl_float!(f32);
+impl_float!(f64);
+
+fn float<T: ArrowPrimitiveType>(op: Operator, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef>
+where
+    T::Native: Float,
+{
+    let Some(nulls) = union_nulls(left, right) else {
+        return Ok(Arc::new(PrimitiveArray::<T>::new_null(rows)));
+    };
+    let compute: fn(T::Native, T::Native) -> (T::Native, bool) = match op {
+        Operator::Plus => Float::add,
+        Operator::Minus => Float::sub,
+        Operator::Multiply => Float::mul,
+        Operator::Divide => Float::div,
+        Operator::Modulo => Float::rem,
+        other => return internal_err!("checked arithmetic does not cover {other}"),
+    };
+    let n = nulls.as_ref();
+    let values = match op {
+        Operator::Plus => flagged::<T, T>(left, right, rows, n, Float::add),
+        Operator::Minus => flagged::<T, T>(left, right, rows, n, Float::sub),
+        Operator::Multiply => flagged::<T, T>(left, right, rows, n, Float::mul),
+        Operator::Divide => flagged::<T, T>(left, right, rows, n, Float::div),
+        _ => flagged::<T, T>(left, right, rows, n, Float::rem),
+    };
+    match values {
+        Ok(values) => Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))),
+        Err(row) => {
+            let a = left.array.as_primitive::<T>().value(left.row(row));
+            let b = right.array.as_primitive::<T>().value(right.row(row));
+            if matches!(op, Operator::Divide | Operator::Modulo) && b.is_zero() {
+                return Err(ArithmeticError::DivisionByZero.into());
+            }
+            let over = compute(a, b).0.is_infinite();
+            let operation = format!("{a:e} {op} {b:e}");
+            let target = sql_type(&T::DATA_TYPE);
+            Err(match over {
+                true => ArithmeticError::Overflow { kind: "float", operation, target },
+                false => ArithmeticError::Underflow { operation, target },
             }
             .into())
         }

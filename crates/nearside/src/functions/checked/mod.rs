@@ -1,9 +1,9 @@
-//! Checked arithmetic: in Nearside an integer or decimal result that its type cannot hold is an error, and so is a
-//! division or modulo by zero of integers and decimals. DataFusion wraps by default, at plan time and at run time.
+//! Checked arithmetic: in Nearside a number that its type cannot hold is an error, and so is a division or modulo by
+//! zero. DataFusion wraps by default, at plan time and at run time, and gives infinities and zeros of floats.
 //!
 //! # How
 //! An analyzer rule ([`CheckedArithmetic`], after type coercion) puts functions of ours named `+ - * / %` in the place
-//! of the operators on integers and decimals. A function, rather than the plain operator with
+//! of the operators on numbers. A function, rather than the plain operator with
 //! `BinaryExpr::with_fail_on_overflow` set on physical expressions, because that is one rewrite that holds on every
 //! path: constant folding evaluates the same function (and leaves it in place where it fails, so that the error comes
 //! only if the row is reached), as do the constants that later rules make by merging projections; so do filters, join
@@ -13,7 +13,8 @@
 //! type, nullability, strictness (outer joins become inner ones), order, bounds, neutral elements. Column names stay
 //! `a + b`; expressions read as written after [`plain`].
 //!
-//! Casts of decimals and floats to integers round, as SQL says (module `nearest`); Arrow's cut digits off.
+//! Casts of decimals and floats to integers round, as SQL says (module `nearest`); Arrow's cut digits off. Casts to
+//! floats fail where there is no float for a number (module `ranges`).
 //!
 //! Arrow's kernels for dates, times, timestamps, durations and intervals are checked already, and so are casts (`safe`
 //! is off) and DataFusion's `abs`, `factorial`, `gcd`, `lcm`, `round`, `ceil`, `floor`, `median`; they stay.
@@ -50,6 +51,7 @@ mod kernels;
 mod nearest;
 mod operand;
 mod operators;
+mod ranges;
 mod rewrite;
 mod total;
 

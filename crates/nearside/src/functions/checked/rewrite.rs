@@ -15,9 +15,10 @@ use datafusion_optimizer::AnalyzerRule;
 use super::guard::{guard, guard_condition};
 use super::nearest::{is_nearest, is_nearest_call, nearest, rounds};
 use super::operators;
+use super::ranges::{in_range, is_range_call};
 use crate::functions::domains::is_partial;
 
-/// The analyzer rule: replaces every `+ - * / %` on integers and decimals, and unary minus on integers, by its
+/// The analyzer rule: replaces every `+ - * / %` on numbers, and unary minus on integers, by its
 /// checked form. Runs after type coercion, since it asks for the operands' final types. A plan that went through it
 /// already is left as it is.
 #[derive(Debug, Default)]
@@ -102,8 +103,24 @@ fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Expr::TryCast(TryCast { expr, field }) if casts_down(&expr, field.data_type(), schema)? => {
             Ok(Transformed::yes(Expr::TryCast(TryCast { expr: Box::new(nearest(*expr)), field })))
         }
+        Expr::Cast(Cast { expr, field }) if is_float(field.data_type()) => {
+            let checked = in_range(&expr, &expr.get_type(schema)?, field.data_type(), false);
+            let changed = checked.is_some();
+            let expr = checked.map_or(expr, Box::new);
+            Ok(Transformed::new_transformed(Expr::Cast(Cast { expr, field }), changed))
+        }
+        Expr::TryCast(TryCast { expr, field }) if is_float(field.data_type()) => {
+            let checked = in_range(&expr, &expr.get_type(schema)?, field.data_type(), true);
+            let changed = checked.is_some();
+            let expr = checked.map_or(expr, Box::new);
+            Ok(Transformed::new_transformed(Expr::TryCast(TryCast { expr, field }), changed))
+        }
         other => Ok(Transformed::no(other)),
     })
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
 }
 
 /// Does a cast to a type have digits to round, which nobody has rounded yet?
@@ -116,7 +133,9 @@ pub fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_up(|e| {
         Ok(match operators::plain(e) {
             Ok(operator) => Transformed::yes(operator),
-            Err(Expr::ScalarFunction(mut call)) if is_nearest_call(&call) => Transformed::yes(call.args.remove(0)),
+            Err(Expr::ScalarFunction(mut call)) if is_nearest_call(&call) || is_range_call(&call) => {
+                Transformed::yes(call.args.remove(0))
+            }
             Err(other) => Transformed::no(other),
         })
     })
@@ -127,20 +146,21 @@ fn is_candidate(expr: &Expr) -> bool {
         Expr::BinaryExpr(binary) => operators::function(binary.op).is_some(),
         Expr::Negative(_) => true,
         Expr::ScalarFunction(_) => is_partial(expr),
-        Expr::Cast(cast) => cast.field.data_type().is_integer(),
-        Expr::TryCast(cast) => cast.field.data_type().is_integer(),
+        Expr::Cast(cast) => cast.field.data_type().is_integer() || is_float(cast.field.data_type()),
+        Expr::TryCast(cast) => cast.field.data_type().is_integer() || is_float(cast.field.data_type()),
         _ => false,
     }
 }
 
 /// Whether `l op r` is arithmetic that DataFusion's plain operator gets wrong, in result or in message. Dates with
-/// intervals, timestamps, durations and intervals are checked by arrow's kernels already; floats have no overflow.
+/// intervals, timestamps, durations and intervals are checked by arrow's kernels already.
 fn covers(op: Operator, l: &DataType, r: &DataType) -> bool {
     let exact = |t: &DataType| t.is_integer() || t.is_decimal() || t.is_null();
     match (l, r) {
         (DataType::Date64, DataType::Date64) => op == Operator::Minus,
         (DataType::Null, DataType::Null) => false,
         (l, r) if l.is_integer() && r.is_integer() => l == r,
+        (DataType::Float32, DataType::Float32) | (DataType::Float64, DataType::Float64) => true,
         (l, r) if l.is_decimal() && r.is_decimal() => std::mem::discriminant(l) == std::mem::discriminant(r),
         (l, r) => exact(l) && exact(r) && (l.is_null() || r.is_null()),
     }

@@ -13,7 +13,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::{InList, ScalarFunction};
-use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
+use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, Operator};
 use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 
 use crate::functions::checked;
@@ -134,13 +134,8 @@ impl Mapping<'_> {
             let condition = if *value { input.scalar } else { Scalar::Not(input.boxed()) };
             return boolean(is(condition, *op == Operator::IsNotDistinctFrom));
         }
-        if let Some(op) = comparison(*op) {
-            return boolean(compare(op, self.map(left)?, self.map(right)?)?);
-        }
-        // Integers and decimals have checked functions in their place; dates and intervals are not ours.
-        let float = arithmetic(*op)? != ArithmeticOp::Remainder;
-        let all_floats = |e: &Expr| e.get_type(self.schema).is_ok_and(|t| t == DataType::Float64);
-        (float && all_floats(left) && all_floats(right)).then(|| self.arithmetic(*op, left, right))?
+        // Arithmetic of numbers has checked functions in its place; that of dates and intervals is not ours.
+        boolean(compare(comparison(*op)?, self.map(left)?, self.map(right)?)?)
     }
 
     /// The operands of a chain of ANDs or ORs, left to right.

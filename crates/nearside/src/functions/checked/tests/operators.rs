@@ -224,11 +224,11 @@ fn dates_casts_and_functions_were_checked_already() {
 }
 
 #[test]
-fn floats_are_left_alone() {
+fn floats_have_a_range() {
     let sql = Sql::new();
     sql.gives(
-        "select cast(1 as double) / 0, cast(1 as double) / 0 - cast(1 as double) / 0, cast('1e308' as double) * 10",
-        &["inf|NaN|inf"],
+        "select cast('inf' as double) * 2, cast('inf' as double) - cast('inf' as double), cast('1e307' as double) * 10",
+        &["inf|NaN|1e308"],
     );
 }
 
