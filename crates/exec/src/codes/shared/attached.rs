@@ -25,13 +25,16 @@ pub(crate) struct AttachedScans {
     early: Mutex<Vec<Arc<ScanAttachment>>>,
     all: Mutex<Vec<Weak<ScanAttachment>>>,
     ended: AtomicBool,
+    /// One of its scans has come to a granule.
+    has_begun: Arc<AtomicBool>,
 }
 
 impl AttachedScans {
     /// None yet.
     pub(crate) fn new(shared: Arc<SharedScans>, sharing: ScanSharing, statement: Arc<Statement>) -> AttachedScans {
         let (early, all, ended) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        AttachedScans { shared, sharing, statement, early, all, ended }
+        let has_begun = Arc::new(AtomicBool::new(false));
+        AttachedScans { shared, sharing, statement, early, all, ended, has_begun }
     }
 
     /// Whether scans of a column with so many bytes of codes are attached.
@@ -72,6 +75,7 @@ impl AttachedScans {
             number: self.shared.numbers.fetch_add(1, Relaxed),
             test: test.clone(),
             statement: Arc::downgrade(&self.statement),
+            has_begun: Arc::clone(&self.has_begun),
             wanted: wanted.into_iter().map(AtomicU64::new).collect(),
             left: AtomicUsize::new(count),
             kept: (0..of_column.div_ceil(WORD)).map(|_| AtomicU64::new(0)).collect(),
@@ -163,6 +167,9 @@ pub(crate) enum SharedTurn {
 impl ScanAttachment {
     /// Finds the rows of a granule, for others too if they want them.
     pub(crate) fn find(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
+        if !self.scan.has_begun() {
+            self.scan.has_begun.store(true, Relaxed);
+        }
         let may_lead = || self.is_shared() && has_time(&self.statement);
         let turn = self.column.turn(&self.scan, granule, may_lead);
         let found = match turn {
@@ -179,6 +186,8 @@ impl ScanAttachment {
     fn lead(&self, granule: usize, read: &GranuleRead<'_>) -> SharedTurn {
         let leading = Leading { column: &self.column, shared: &self.shared, granule };
         let Some(readers) = self.column.readers(&self.scan, granule, &self.shared) else { return SharedTurn::Alone };
+        #[cfg(test)]
+        self.shared.read_for.fetch_add(readers.scans().len(), Relaxed);
         let pass = SharedPass::read(&readers, &self.scan, read);
         if pass.learned() {
             self.column.look_again();

@@ -21,14 +21,15 @@
 //! - Whether a granule is wanted by a scan, read by somebody or kept for somebody changes under its lock only.
 //! - Only statements of one priority share: none works for a less urgent one.
 //!
-//! Locks are held for a look-up or a change, in this order: columns, the scans of a column, a granule. No pass runs
-//! under one.
+//! Locks are held for a look-up or a change, in this order: columns, the scans of a column, a granule; that of the
+//! lists of readers alone. No pass runs under one.
 //!
 //! # Limits
 //! - Results stay until somebody leads a pass, however much memory statements want meanwhile: a statement may be
 //!   refused memory for what they take, a sixteenth of the database's at most, and as much for what passes look for.
-//! - Not charged: a bit a granule of each scan, and a lock of some 32 bytes a granule of each column that is read; two
-//!   MiB or so of a pass that is under way, before it is known whether there is room for it.
+//! - Not charged: two bits a granule of each scan, and a lock of some 40 bytes a granule of each column that is read;
+//!   who the readers of a pass that is kept are; two MiB or so of a pass that is under way, before it is known whether
+//!   there is room for it.
 //!
 //! Source: Psaroudakis et al., VLDB 2013 ("Sharing data and work across concurrent analytical queries") names the kinds
 //! of sharing; the coalescing of scans is ERIS's (ADMS 2014, section 3.1); sorting what predicates look for instead of
@@ -60,7 +61,7 @@ pub(crate) use pass::{FoundRows, GranuleRead};
 use readers::{NoReaders, PassReaders, ReaderList};
 pub use rule::ScanSharing;
 pub(crate) use rule::is_found_soon;
-use rule::{Stall, alone_after, may_lead};
+use rule::{ALONE_MIN, Stall, alone_after, may_lead};
 
 /// Bytes that results may take which wait for their scans, of a whole database.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
@@ -77,6 +78,8 @@ const READERS_NAME: &str = "readers of shared scans";
 const PASSES_PER_LOOK: usize = 16;
 /// One for each `n` scans is enough.
 const SCANS_PER_PASS: usize = 4;
+/// Readers of passes that a column remembers: leaders at different places have different ones.
+const READERS_MAX: usize = 4;
 /// Bits of a word of granules.
 const WORD: usize = 64;
 
@@ -94,6 +97,9 @@ pub struct SharedScans {
     /// The next stamp of readers.
     stamps: AtomicU64,
     kept: Mutex<KeptLists>,
+    /// Readers of all passes that were led, each pass by itself.
+    #[cfg(test)]
+    read_for: AtomicUsize,
 }
 
 /// Those that results are kept for.
@@ -122,6 +128,8 @@ impl SharedScans {
             numbers: AtomicU64::new(0),
             stamps: AtomicU64::new(0),
             kept: Mutex::default(),
+            #[cfg(test)]
+            read_for: AtomicUsize::new(0),
         }
     }
 
@@ -165,7 +173,7 @@ impl SharedScans {
         scans.changes += 1;
         column.running.store(scans.all.len(), Relaxed);
         if scans.all.is_empty() {
-            scans.readers = None;
+            scans.readers.clear();
             columns.remove(&column.key);
         }
     }
@@ -210,7 +218,7 @@ impl SharedScans {
         let mut kept = self.kept.lock();
         let of_some = kept.lists.iter().filter_map(Weak::upgrade).filter(|list| list.kept() > 0);
         let oldest = of_some.min_by_key(|list| list.stamp())?;
-        kept.stall.refused(oldest.stamp(), oldest.taken()).then(|| oldest.stamp())
+        kept.stall.refused(oldest.stamp(), oldest.taken(), oldest.have_begun()).then(|| oldest.stamp())
     }
 
     /// Drops what is kept for some readers.
@@ -240,6 +248,8 @@ pub(crate) struct WaitingScan {
     test: CodeTest,
     /// Whose it is; nobody keeps a statement alive that has ended.
     statement: Weak<Statement>,
+    /// A scan of the statement has come to a granule.
+    has_begun: Arc<AtomicBool>,
     /// A bit for each granule that it wants.
     wanted: Box<[AtomicU64]>,
     /// How many these are.
@@ -269,6 +279,11 @@ impl WaitingScan {
     /// Granules that it wants and that nothing is kept of for it.
     fn missing(&self) -> usize {
         self.left().saturating_sub(self.waiting.load(Relaxed))
+    }
+
+    /// Whether its statement runs, and does not wait for its turn.
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Relaxed)
     }
 
     /// Whether its statement stopped, or ended.
@@ -338,25 +353,43 @@ struct ColumnScans {
     all: Vec<Arc<WaitingScan>>,
     /// How often they changed.
     changes: u64,
-    /// Those that passes are read for, as of so many changes.
-    readers: Option<(u64, Arc<PassReaders>)>,
-    /// Passes that were read for those.
-    passes: usize,
-    /// So many granules are read by each scan for itself: what was found last had no room, or was for nobody.
+    /// Those that passes were read for last.
+    readers: Vec<KnownReaders>,
+    /// So many granules are read by each scan for itself: what was found last had no room.
     alone: usize,
+    /// At so many granules nobody looks for readers: there were none.
+    unlooked: usize,
+}
+
+/// Readers that were put together.
+struct KnownReaders {
+    /// As of so many changes.
+    changes: u64,
+    readers: Arc<PassReaders>,
+    /// Passes that were read for them.
+    passes: usize,
 }
 
 impl ColumnScans {
-    /// The readers that there are, if the scan of this number is one of them, the granule is of use to half of them and
-    /// it is not time to look for others.
+    /// Readers that there are, if the scan of this number is one of them, the granule is of use to half of them and it
+    /// is not time to look for others.
     fn known(&mut self, number: u64, granule: usize) -> Option<Arc<PassReaders>> {
-        let look_again = self.passes >= PASSES_PER_LOOK.min(1 + self.all.len() / SCANS_PER_PASS);
-        let (changes, readers) = self.readers.as_ref()?;
-        let good = (*changes == self.changes || !look_again)
-            && readers.list().place(number).is_some()
-            && 2 * readers.needing(granule) >= readers.scans().len() - 1;
-        self.passes += usize::from(good);
-        good.then(|| Arc::clone(readers))
+        let passes_max = PASSES_PER_LOOK.min(1 + self.all.len() / SCANS_PER_PASS);
+        let changes = self.changes;
+        let good = self.readers.iter_mut().find(|known| {
+            (known.changes == changes || known.passes < passes_max)
+                && known.readers.list().place(number).is_some()
+                && 2 * known.readers.needing(granule) >= known.readers.scans().len() - 1
+        })?;
+        good.passes += 1;
+        Some(Arc::clone(&good.readers))
+    }
+
+    fn remember(&mut self, changes: u64, readers: Arc<PassReaders>) {
+        if self.readers.len() == READERS_MAX {
+            self.readers.remove(0);
+        }
+        self.readers.push(KnownReaders { changes, readers, passes: 0 });
     }
 }
 
@@ -429,7 +462,8 @@ impl SharedColumn {
         match shared.room_for(pass.bytes()) {
             Some(room) => pass.charge(room),
             None => {
-                self.scans.lock().alone = alone_after(readers.scans().len());
+                let mut scans = self.scans.lock();
+                scans.alone = scans.alone.max(alone_after(readers.scans().len()));
                 return 0;
             }
         }
@@ -452,7 +486,7 @@ impl SharedColumn {
 
     /// Others are put together for the next pass.
     fn look_again(&self) {
-        self.scans.lock().readers = None;
+        self.scans.lock().readers.clear();
     }
 
     /// Those that a pass over a granule is read for, `leader` one of them, or nobody.
@@ -466,41 +500,47 @@ impl SharedColumn {
             if let Some(known) = scans.known(leader.number, granule) {
                 return Some(known);
             }
-            // Others that find themselves among the readers that there are need not wait for better ones.
-            scans.passes = 0;
+            if scans.unlooked > 0 {
+                scans.unlooked -= 1;
+                return None;
+            }
             (scans.all.clone(), scans.changes)
         };
         let stamp = shared.stamps.fetch_add(1, Relaxed);
         let free = shared.results.available_bytes().unwrap_or(u64::MAX);
-        let readers = PassReaders::new(&all, leader, granule, (free, &shared.looked_for), stamp);
-        match &readers {
-            Ok(readers) => shared.remember(readers.list()),
-            Err(NoReaders::Room) => shared.has_no_room(),
-            Err(NoReaders::Needed) => {}
+        match PassReaders::new(&all, leader, granule, (free, &shared.looked_for), stamp).map(Arc::new) {
+            Ok(readers) => {
+                shared.remember(readers.list());
+                self.scans.lock().remember(changes, Arc::clone(&readers));
+                Some(readers)
+            }
+            Err(none) => {
+                if none == NoReaders::Room {
+                    shared.has_no_room();
+                }
+                // Looking for some takes as long as reading a granule.
+                if none != NoReaders::Needed || all.len() > SCANS_PER_PASS {
+                    self.scans.lock().unlooked = ALONE_MIN;
+                }
+                None
+            }
         }
-        let readers = readers.ok().map(Arc::new);
-        let mut scans = self.scans.lock();
-        if readers.is_none() && all.len() > SCANS_PER_PASS {
-            // Looking for some takes as long as reading a granule.
-            scans.alone = alone_after(1);
-        }
-        scans.readers = readers.clone().map(|readers| (changes, readers));
-        readers
     }
 
     /// Drops what is kept for some readers.
     fn drop_kept(&self, of: impl Fn(&ReaderList) -> bool) {
-        // Scans that came later are not among the readers.
-        let all = self.scans.lock().all.clone();
         for (granule, here) in self.granules.iter().enumerate() {
             let mut here = here.lock();
             for kept in here.kept.extract_if(.., |kept| of(kept.pass.readers())) {
-                kept.pass.readers().dropped();
-                let is_waiting = |scan: &&Arc<WaitingScan>| {
-                    let place = kept.pass.readers().place(scan.number);
-                    place.is_some_and(|place| kept.waiting[place / WORD] >> (place % WORD) & 1 == 1)
-                };
-                all.iter().filter(is_waiting).for_each(|scan| _ = scan.unkeep(granule));
+                let readers = kept.pass.readers();
+                readers.dropped();
+                for place in 0..kept.waiting.len() * WORD {
+                    if kept.waiting[place / WORD] >> (place % WORD) & 1 == 1
+                        && let Some(scan) = readers.scan(place)
+                    {
+                        scan.unkeep(granule);
+                    }
+                }
             }
         }
     }

@@ -1,8 +1,8 @@
 //! [`PassReaders`]: the scans that a pass looks for rows of, put together once for many granules.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use numa::{Budget, Reservation};
 use storage::{CodePredicate, GRANULE_ROWS};
@@ -36,6 +36,8 @@ pub(super) enum NoReaders {
     Needed,
     /// There is no room for what others need.
     Room,
+    /// There is no room for what they look for.
+    Memory,
 }
 
 /// Codes that a reader looks for.
@@ -56,6 +58,8 @@ pub(super) struct ReaderList {
     numbers: Vec<u64>,
     /// Whether each is tested on its own.
     apart: Vec<bool>,
+    /// The scans.
+    scans: Vec<Weak<WaitingScan>>,
     /// Passes that are kept for them.
     kept: AtomicUsize,
     /// How often one of them took what was kept for it.
@@ -71,6 +75,16 @@ impl ReaderList {
     /// The place of a scan among them.
     pub(super) fn place(&self, number: u64) -> Option<usize> {
         self.numbers.binary_search(&number).ok()
+    }
+
+    /// The reader at a place, if it is still there.
+    pub(super) fn scan(&self, place: usize) -> Option<Arc<WaitingScan>> {
+        self.scans[place].upgrade()
+    }
+
+    /// Whether the statements of all of them that wait for something run.
+    pub(super) fn have_begun(&self) -> bool {
+        self.scans.iter().filter_map(Weak::upgrade).all(|scan| scan.left() == 0 || scan.has_begun())
     }
 
     /// Passes that are kept for them.
@@ -107,8 +121,7 @@ impl ReaderList {
 impl PassReaders {
     /// Of scans that are under way, ascending by number, those that a granule is to be read for; `leader` is one of
     /// them. What is going to wait for those that take part is expected to take `bytes_max` at most; they themselves
-    /// are
-    /// charged to `budget`. [`NoReaders`] where nobody takes part but the leader.
+    /// are charged to `budget`. [`NoReaders`] where nobody takes part but the leader.
     pub(super) fn new(
         all: &[Arc<WaitingScan>],
         leader: &Arc<WaitingScan>,
@@ -129,7 +142,7 @@ impl PassReaders {
         }
         chosen.sort_unstable_by_key(|(scan, _)| scan.number());
         let codes = leader.test().set().codes();
-        let charged = budget.reserve(bytes_of(&chosen, codes)).map_err(|_| NoReaders::Room)?;
+        let charged = budget.reserve(bytes_of(&chosen, codes)).map_err(|_| NoReaders::Memory)?;
         let apart: Vec<bool> = chosen.iter().map(|(_, way)| *way == Way::Apart).collect();
         let together = (0u32..).zip(&chosen).filter(|(_, (_, way))| *way == Way::Together);
         let of = |(reader, (scan, _)): (u32, &(Arc<WaitingScan>, Way))| {
@@ -144,7 +157,8 @@ impl PassReaders {
         let numbers = scans.iter().map(|scan| scan.number()).collect();
         let tested_apart = apart.iter().filter(|apart| **apart).count();
         let (kept, taken) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let list = Arc::new(ReaderList { stamp, numbers, apart, kept, taken });
+        let weak = scans.iter().map(Arc::downgrade).collect();
+        let list = Arc::new(ReaderList { stamp, numbers, apart, scans: weak, kept, taken });
         Ok(PassReaders { list, scans, ranges, looked_for, union, apart: tested_apart, _charged: charged })
     }
 

@@ -40,14 +40,14 @@ const HITS_MAX: usize = 256 << 10;
 const HITS_EACH: usize = 16;
 /// Scans of a pass, at most.
 const TOGETHER_MAX: usize = 4096;
-/// Granules that each scan reads for itself after a pass of which nothing could be kept, for each of its readers: it
-/// took
-/// as long as reading a third of as many granules.
+/// Granules that each scan reads for itself after a pass of which nothing could be kept, for each of its readers: the
+/// pass took as long as reading a third of as many granules.
 const ALONE_EACH: usize = 4;
-/// The same, at least.
-const ALONE_MIN: usize = 16;
-/// How often there may be no room for what was found before what nobody took in that time gives way.
-const STALLED_REFUSALS: usize = 8;
+/// The same, at least; and granules that nobody looks for readers at after there were none.
+pub(super) const ALONE_MIN: usize = 16;
+/// How often there may be no room before what nobody took in that time gives way: while that happens, each scan reads
+/// some thousand granules for itself.
+const STALLED_REFUSALS: usize = 64;
 /// Codes of a column of which sets are kept as bitmaps.
 const BITMAP_CODES_MAX: u32 = 1 << 26;
 
@@ -141,12 +141,18 @@ pub(super) struct Stall {
 
 impl Stall {
     /// There was no room while something was kept for the readers of a stamp, who took something so many times; whether
-    /// it should give way.
-    pub(super) fn refused(&mut self, stamp: u64, taken: u64) -> bool {
+    /// it should give way. `have_begun`: all of them run, so that none waits for its turn.
+    pub(super) fn refused(&mut self, stamp: u64, taken: u64, have_begun: bool) -> bool {
         let now = Some((stamp, taken));
-        self.refusals = if self.seen == now { self.refusals + 1 } else { 0 };
-        self.seen = now;
-        self.refusals >= STALLED_REFUSALS
+        if self.seen != now || !have_begun {
+            (self.seen, self.refusals) = (now, 0);
+        }
+        self.refusals += 1;
+        let gives_way = self.refusals > STALLED_REFUSALS;
+        if gives_way {
+            *self = Stall::default();
+        }
+        gives_way
     }
 }
 
@@ -213,11 +219,16 @@ mod tests {
     fn what_somebody_takes_does_not_give_way() {
         let mut stall = Stall::default();
         for taken in 0..100 {
-            assert!(!stall.refused(7, taken));
+            assert!(!stall.refused(7, taken, true));
         }
-        assert!((1..STALLED_REFUSALS).all(|_| !stall.refused(7, 99)));
-        assert!(stall.refused(7, 99));
-        assert!(!stall.refused(8, 99), "others are the oldest now");
+        for _ in 0..2 {
+            assert!((0..STALLED_REFUSALS - 1).all(|_| !stall.refused(7, 99, true)));
+            assert!(stall.refused(7, 99, true));
+            assert!(!stall.refused(7, 99, true), "it begins anew");
+        }
+        assert!((0..100).all(|_| !stall.refused(7, 100, false)), "who waits for its turn is not asleep");
+        assert!((0..STALLED_REFUSALS - 1).all(|_| !stall.refused(7, 100, true)));
+        assert!(!stall.refused(8, 100, true), "others are the oldest now");
     }
 
     #[test]
