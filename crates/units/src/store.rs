@@ -256,7 +256,7 @@ impl Store {
             partitions.resize_with(partitions.len().max(id.0 as usize + 1), || None);
             partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
-        let places = RANGES_LEAST + RANGES_PER_UNIT * table.ranges();
+        let places = RANGES_LEAST + RANGES_PER_UNIT * units + table.ranges();
         let routing = Published::new(table, places, self.replicas(places));
         let balancing = Mutex::new(Balancing { table: table.clone(), is_dropped: false });
         let object = Arc::new(Object { id, name, routing, trees, monitors, bell, balancing });
@@ -437,6 +437,11 @@ impl Keyed {
         if self.scans_by_commands() && self.scan_by_commands((first, last), pin, &mut each) {
             return;
         }
+        self.range_directly((first, last), pin, &mut each);
+    }
+
+    /// The pairs of a range, which the caller reads itself.
+    fn range_directly(&self, (first, last): (u64, u64), pin: &Pin, each: &mut impl FnMut(u64, u64) -> bool) {
         let Object { routing, trees, monitors, .. } = &*self.object;
         let mut parts = Vec::new();
         let mut roots = Vec::new();

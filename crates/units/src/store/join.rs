@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
-use sched::{Affinity, Scheduler, SlotId, Statement, TaskError};
+use sched::{Scheduler, Statement, TaskError};
 
 use super::{Keyed, Store, WriteError};
 use crate::request::WriteKind;
@@ -61,15 +61,7 @@ impl Keyed {
     ) -> Result<u64, JoinError> {
         let mut parts = Vec::new();
         self.object.routing.read(|view| view.parts(0, u64::MAX, &mut parts));
-        let is_per_slot = scheduler.threads() == self.store.units.len();
-        let affinity = |part: usize| {
-            let unit = parts[part].2;
-            match self.store.units[unit].node {
-                _ if is_per_slot => Affinity::Slot(SlotId(unit as u32)),
-                Some(node) => Affinity::near(node),
-                None => Affinity::Anywhere,
-            }
-        };
+        let affinity = |part: usize| self.store.affinity(parts[part].2, scheduler);
         let joined = AtomicU64::new(0);
         let failure: Mutex<Option<WriteError>> = Mutex::default();
         let body = |part: usize| {
@@ -100,7 +92,8 @@ impl Keyed {
         while let Some(from) = next.filter(|_| goes_on()) {
             keys.clear();
             values.clear();
-            self.range(from, last, pin, |key, value| {
+            // Its task is where the pairs are.
+            self.range_directly((from, last), pin, &mut |key, value| {
                 keys.push(key);
                 values.push(value);
                 keys.len() < JOINED_PAIRS
@@ -224,7 +217,7 @@ mod tests {
         assert!(matches!(error, JoinError::Write(WriteError::Memory(_))), "{error}");
         drop(filler);
         drop(results);
-        // Nothing of it is left, and it is done when asked again.
+        // Memory came back with the object, and the join is done when asked again.
         let results = store.create_like(&outer, 8);
         assert_eq!(outer.join(&outer, &results, &store.pin(), &scheduler, &statement).unwrap(), 40_000);
     }

@@ -173,8 +173,7 @@ impl Store {
     /// for a unit of another node than the sender's. The store does not keep the scheduler alive. What was told first
     /// stays.
     pub fn serve_on(&self, scheduler: &Arc<Scheduler>) {
-        let nodes: Vec<Option<NodeId>> = self.units.iter().map(|unit| unit.node).collect();
-        let is_per_slot = scheduler.threads() == nodes.len();
+        let affinities: Vec<Affinity> = (0..self.units.len()).map(|unit| self.affinity(unit, scheduler)).collect();
         let scheduler = Arc::downgrade(scheduler);
         self.serve_by(Box::new(move |unit, job| {
             let Some(scheduler) = scheduler.upgrade() else { return false };
@@ -183,14 +182,18 @@ impl Store {
             let statement = Statement::with_priority(priority, Budget::unlimited());
             statement.set_label("units: commands");
             statement.set_counted(false);
-            let affinity = match nodes[unit] {
-                _ if is_per_slot => Affinity::Slot(SlotId(unit as u32)),
-                Some(node) => Affinity::near(node),
-                None => Affinity::Anywhere,
-            };
-            scheduler.spawn(&statement, affinity, job);
+            scheduler.spawn(&statement, affinities[unit], job);
             true
         }));
+    }
+
+    /// Where a unit's work is done: by its slot's worker, where each slot has a unit, else near its node.
+    pub(super) fn affinity(&self, unit: usize, scheduler: &Scheduler) -> Affinity {
+        match self.units[unit].node {
+            _ if scheduler.threads() == self.units.len() => Affinity::Slot(SlotId(unit as u32)),
+            Some(node) => Affinity::near(node),
+            None => Affinity::Anywhere,
+        }
     }
 
     /// As [`serve_on`](Self::serve_on), wherever `serve` runs what it is given. What it drops or never runs is executed

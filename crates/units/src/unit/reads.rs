@@ -182,6 +182,8 @@ impl Unit {
     /// Executes all gathered scans, those together that see the same.
     fn scan_all(&self, partition: &Partition, reads: &mut Reads) {
         let Reads { scans, alike, room, scanned, pairs, askers, .. } = reads;
+        // A callback that has panicked is told no more.
+        scans.retain(|scan| !askers[scan.asker].request.has_failed());
         let seen_by = |scan: &AskedScan| askers[scan.asker].request.pin().seen();
         scans.sort_unstable_by_key(|scan| (seen_by(scan), scan.scan));
         for scans in scans.chunk_by(|one, other| seen_by(one) == seen_by(other)) {
@@ -191,7 +193,7 @@ impl Unit {
             while done < scans.len() {
                 let request = &askers[scans[done].asker].request;
                 let mut pass = ScanPass::new(&alike[done..], room);
-                let (first, last) = pass.keys();
+                let ((first, last), count) = (pass.keys(), pass.scans());
                 // A pass is an access, however many scans share it.
                 let watch = partition.monitor.watch(&[first]);
                 let run = AssertUnwindSafe(|| {
@@ -202,19 +204,24 @@ impl Unit {
                 drop(watch);
                 if let Err(panic) = result {
                     let text = text_of(&*panic);
-                    scans[done..].iter().for_each(|scan| askers[scan.asker].request.fail(text.clone()));
-                    break;
+                    scans[done..done + count].iter().for_each(|scan| askers[scan.asker].request.fail(text.clone()));
+                    done += count;
+                    continue;
                 }
                 pass.end(scanned);
                 self.keys.fetch_add(room.pairs.len() as u64, Ordering::Relaxed);
                 for (AskedScan { asker, tag, scan }, scanned) in scans[done..].iter().zip(&*scanned) {
                     let part = Part { first: scan.first, last: scan.last, rest: scanned.rest };
                     let own = &room.pairs[scanned.pairs.clone()];
-                    askers[*asker].request.tell(|callback| callback.pairs(*tag, part, own));
+                    let request = &askers[*asker].request;
+                    if !request.has_failed() {
+                        request.tell(|callback| callback.pairs(*tag, part, own));
+                    }
                 }
                 done += scanned.len();
             }
         }
+        room.shrink();
     }
 
     /// Tells a test's journal.

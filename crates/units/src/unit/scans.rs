@@ -14,6 +14,9 @@ pub(super) struct Scan {
     pub(super) limit: usize,
 }
 
+/// Pairs that the scans of a pass may ask for together, but for one that asks for more alone: so much memory a pass has.
+const PASS_PAIRS: usize = 64 << 10;
+
 /// A pass for the first of some scans, which ascend by first key, and those that its range reaches.
 #[derive(Debug)]
 pub(super) struct ScanPass<'a> {
@@ -49,15 +52,43 @@ pub(super) struct PassRoom {
     wanting: Vec<usize>,
 }
 
+impl Scan {
+    /// Pairs that it may have.
+    fn pairs_max(&self) -> usize {
+        self.limit.min(self.keys_max())
+    }
+
+    fn keys_max(&self) -> usize {
+        usize::try_from((self.last - self.first).saturating_add(1)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether it reads nothing that the other does not.
+    fn is_within(&self, other: &Scan) -> bool {
+        other.first <= self.first && self.last <= other.last && other.limit >= other.keys_max()
+            || (self.first, self.last) == (other.first, other.last) && self.limit <= other.limit
+    }
+}
+
+impl PassRoom {
+    /// Gives back what a large pass took.
+    pub(super) fn shrink(&mut self) {
+        if self.pairs.capacity() > PASS_PAIRS {
+            self.pairs = Vec::new();
+        }
+    }
+}
+
 impl<'a> ScanPass<'a> {
     pub(super) fn new(scans: &'a [Scan], room: &'a mut PassRoom) -> ScanPass<'a> {
-        let mut last = scans[0].last;
-        let reached = scans.iter().take_while(|scan| {
-            let is_reached = scan.first <= last;
+        let (mut last, mut asked) = (scans[0].last, scans[0].pairs_max());
+        let reached = scans[1..].iter().take_while(|scan| {
+            let reads_more = !scan.is_within(&scans[0]);
+            asked = if reads_more { asked.saturating_add(scan.pairs_max()) } else { asked };
+            let is_reached = scan.first <= last && (asked <= PASS_PAIRS || !reads_more);
             last = if is_reached { last.max(scan.last) } else { last };
             is_reached
         });
-        let scans = &scans[..reached.count()];
+        let scans = &scans[..1 + reached.count()];
         let PassRoom { pairs, starts, wanting } = room;
         pairs.clear();
         starts.clear();
@@ -75,8 +106,14 @@ impl<'a> ScanPass<'a> {
         let begun = self.starts.len();
         let begins = self.scans[begun..].iter().take_while(|scan| scan.first <= key).count();
         self.starts.resize(begun + begins, self.pairs.len());
-        self.wanting.extend(begun..begun + begins);
-        if (begins > 0 || self.pairs.len() >= self.enough_at || key > self.wanted_to) && !self.look(key) {
+        for scan in begun..begun + begins {
+            // As a look would have it, without looking at the others.
+            let is_first = self.wanting.is_empty();
+            self.enough_at = if is_first { self.enough(scan) } else { self.enough_at.min(self.enough(scan)) };
+            self.wanted_to = self.scans[scan].last.max(if is_first { 0 } else { self.wanted_to });
+            self.wanting.push(scan);
+        }
+        if (self.pairs.len() >= self.enough_at || key > self.wanted_to) && !self.look(key) {
             self.has_stopped = true;
             return false;
         }
@@ -84,11 +121,22 @@ impl<'a> ScanPass<'a> {
         true
     }
 
+    /// With how many pairs a scan has enough: one more than it asked for.
+    fn enough(&self, scan: usize) -> usize {
+        self.starts[scan].saturating_add(self.scans[scan].limit).saturating_add(1)
+    }
+
+    /// How many scans it is for, if nobody stops it.
+    pub(super) fn scans(&self) -> usize {
+        self.scans.len()
+    }
+
     /// Whether a scan that has begun wants the pair of a key, if only to know that there is more than it asked for.
     fn look(&mut self, key: u64) -> bool {
-        let enough = |scan: usize| self.starts[scan].saturating_add(self.scans[scan].limit).saturating_add(1);
-        self.wanting.retain(|scan| key <= self.scans[*scan].last && self.pairs.len() < enough(*scan));
-        self.enough_at = self.wanting.iter().map(|scan| enough(*scan)).min().unwrap_or(0);
+        let mut wanting = std::mem::take(self.wanting);
+        wanting.retain(|scan| key <= self.scans[*scan].last && self.pairs.len() < self.enough(*scan));
+        *self.wanting = wanting;
+        self.enough_at = self.wanting.iter().map(|scan| self.enough(*scan)).min().unwrap_or(0);
         self.wanted_to = self.wanting.iter().map(|scan| self.scans[*scan].last).max().unwrap_or(0);
         !self.wanting.is_empty()
     }
@@ -172,6 +220,8 @@ mod tests {
         let (done, read) = run(&pairs, &[all; 50]);
         assert_eq!((done.len(), read), (50, 1000));
         assert!(done.iter().all(|(own, rest)| own.len() == 1000 && rest.is_none()));
+        let two = [Scan { limit: PASS_PAIRS, ..all }, Scan { first: 1, limit: PASS_PAIRS, ..all }];
+        assert_eq!(run(&pairs, &two).1, 1999, "together they may ask for too much");
         // Who wants one pair of them all, and who wants all of a few, do not make each other read.
         let one = Scan { limit: 1, ..all };
         let few = Scan { last: 9, ..all };

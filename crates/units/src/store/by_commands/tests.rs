@@ -480,6 +480,7 @@ fn no_memory_for_buffers_is_said_and_look_ups_are_direct() {
 
 #[test]
 fn a_callback_that_panics_fails_its_own_reads_only() {
+    static TOLD: AtomicU64 = AtomicU64::new(0);
     struct Panics;
     impl Callback for Panics {
         fn values(&self, _: u64, keys: &[u64], _: &[Option<u64>]) {
@@ -487,6 +488,7 @@ fn a_callback_that_panics_fails_its_own_reads_only() {
         }
 
         fn pairs(&self, _: u64, _: Part, _: &[(u64, u64)]) {
+            TOLD.fetch_add(1, Ordering::Relaxed);
             panic!("no pairs");
         }
     }
@@ -509,8 +511,9 @@ fn a_callback_that_panics_fails_its_own_reads_only() {
     assert!(panics.wait().unwrap_err().to_string().contains("thirteen"));
     drop(panics);
     let mut panics = keyed.sender(&pin, Arc::new(Panics), 100).unwrap();
-    panics.scan(0, 0, 10, 5);
+    (0..20).for_each(|tag| panics.scan(tag, 0, 10, 5));
     assert_eq!(panics.wait().unwrap_err().to_string(), "a command failed: no pairs");
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1, "who has panicked is told no more");
     assert_eq!(keyed.write(WriteKind::Update, &[(13, 14)]).unwrap(), 1);
 }
 
