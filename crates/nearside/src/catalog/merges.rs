@@ -99,6 +99,7 @@ pub(crate) struct Merges {
 struct State {
     phase: Phase,
     compaction: Option<Arc<Statement>>,
+    compacts_not_before: Option<Instant>,
     not_before: Option<Instant>,
     report: MergeReport,
 }
@@ -263,14 +264,19 @@ impl Drop for MergeTurn {
 }
 
 impl CompactionTurn {
-    /// On behalf of a statement; `None` where somebody compacts already.
-    pub(crate) fn begin(meta: &Arc<TableMeta>, statement: &Arc<Statement>) -> Option<CompactionTurn> {
+    /// On behalf of a statement; `None` where somebody compacts already, or that has failed just now.
+    pub(crate) fn begin(meta: &Arc<TableMeta>, statement: &Arc<Statement>, now: Instant) -> Option<CompactionTurn> {
         let mut state = meta.merges.state.lock();
-        if state.compaction.is_some() {
+        if state.compaction.is_some() || state.compacts_not_before.is_some_and(|at| at > now) {
             return None;
         }
         state.compaction = Some(Arc::clone(statement));
         Some(CompactionTurn(Arc::clone(meta)))
+    }
+
+    /// It has failed: the table is left alone for a while.
+    pub(crate) fn rest(self, now: Instant) {
+        self.0.merges.state.lock().compacts_not_before = Some(now + REST_AFTER_FAILURE);
     }
 }
 
@@ -334,9 +340,16 @@ mod tests {
         assert!(statement.is_cancelled());
         MergeTurn::of_workers(&meta).unwrap().end(&Merged::GivenUp);
         meta.merges.wait(Duration::from_secs(60));
-        let compaction = CompactionTurn::begin(&meta, &statement).unwrap();
-        assert!(CompactionTurn::begin(&meta, &statement).is_none() && meta.merges.report().is_compacting);
+        let compaction = CompactionTurn::begin(&meta, &statement, Instant::now()).unwrap();
+        assert!(
+            CompactionTurn::begin(&meta, &statement, Instant::now()).is_none() && meta.merges.report().is_compacting
+        );
         drop(compaction);
         assert!(!meta.merges.report().is_compacting);
+        // What has failed rests.
+        let now = Instant::now();
+        CompactionTurn::begin(&meta, &statement, now).unwrap().rest(now);
+        assert!(CompactionTurn::begin(&meta, &statement, now).is_none());
+        assert!(CompactionTurn::begin(&meta, &statement, now + REST_AFTER_FAILURE).is_some());
     }
 }

@@ -111,6 +111,8 @@ impl WriteTurns {
                     {
                         // Who is behind it is to be woken in its place.
                         self.left.lock().retain(|of| !Arc::ptr_eq(of, &left));
+                        // It may be that nobody else looks for it any more.
+                        drop(self.try_next());
                         return Err(stopped);
                     }
                     std::thread::park_timeout(WAIT);

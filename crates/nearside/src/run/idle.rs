@@ -30,6 +30,9 @@ pub(crate) struct IdleWatch {
     changed: Condvar,
 }
 
+/// How long the thread sleeps at most: a day.
+const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
 #[derive(Debug, Default)]
 struct Watched {
     /// By table: and when it is looked at again at the earliest.
@@ -98,8 +101,8 @@ impl IdleWatch {
             });
             if !idle.is_empty() {
                 MutexGuard::unlocked(&mut watched, || idle.iter().for_each(|table| tell(*table)));
-            } else if next < u64::MAX {
-                self.changed.wait_for(&mut watched, Duration::from_millis(next - now));
+            } else if !watched.tables.is_empty() {
+                self.changed.wait_for(&mut watched, Duration::from_millis((next - now).min(WAIT_MS_MAX)));
             }
         }
         watched.has_thread = false;

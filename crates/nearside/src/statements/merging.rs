@@ -99,9 +99,12 @@ fn merge_once_idle(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>, rest: 
         let inner = Arc::downgrade(inner);
         Box::new(move |table| {
             let Some(inner) = inner.upgrade() else { return };
-            let state = inner.catalog.state();
-            if let Some(entry) = state.by_id(table).filter(|entry| entry.delta.is_some() && has_room(entry)) {
-                merge_in_background(&inner, table, &entry.meta);
+            let entry = inner.catalog.state().by_id(table).filter(|entry| entry.delta.is_some()).cloned();
+            if let Some(entry) = entry
+                && !merge_in_background(&inner, table, &entry.meta)
+            {
+                // There is no memory for it, or it has to rest: later.
+                merge_once_idle(&inner, table, &entry.meta, REST_AFTER_FAILURE);
             }
         })
     });
@@ -130,25 +133,34 @@ pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningSt
     }
 }
 
-/// Has the workers merge a table's delta, where nobody does and it has not failed just now.
-fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) {
-    if !meta.merges.can_queue(Instant::now()) {
-        return;
+/// Has the workers merge a table's delta, where nobody does, it has not failed just now and nobody misses the memory;
+/// whether they will.
+fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) -> bool {
+    let may_merge = |inner: &Inner| inner.catalog.state().by_id(table).is_some_and(|entry| has_room(entry));
+    if !meta.merges.can_queue(Instant::now()) || !may_merge(inner) {
+        return false;
     }
     let statement = background(inner, "merging small writes");
     if !meta.merges.queue(&statement, Instant::now()) {
-        return;
+        return false;
     }
     let (of, meta, workers) = (Arc::downgrade(inner), Arc::clone(meta), Arc::clone(&statement));
     inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
         let Some(inner) = of.upgrade() else { return };
         let Some(turn) = MergeTurn::of_workers(&meta) else { return };
+        if !may_merge(&inner) {
+            // Who writes next does it, or whoever finds the table idle.
+            turn.end(&Merged::GivenUp);
+            merge_once_idle(&inner, table, &meta, REST_AFTER_FAILURE);
+            return;
+        }
         let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
         let merge = Merge { table, meta: Arc::clone(&meta), home: Arc::clone(&inner.catalog), inner: of, turn };
         drop(inner);
         let prepared = merge.prepare(&workers);
         meta.write_turns.leave(move || drop(merge.commit(prepared)));
     });
+    true
 }
 
 /// Has the workers compact a table's segments, where that pays and nobody does.
@@ -156,25 +168,26 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
     let state = inner.catalog.state();
     let Some(entry) = state.by_id(table).filter(|entry| compaction(&entry.base).is_some()) else { return };
     let statement = background(inner, "compacting segments");
-    let Some(turn) = CompactionTurn::begin(&entry.meta, &statement) else { return };
+    let Some(turn) = CompactionTurn::begin(&entry.meta, &statement, Instant::now()) else { return };
     let (of, workers) = (Arc::downgrade(inner), Arc::clone(&statement));
     inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
         let Some(inner) = of.upgrade() else { return };
         let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
         let home = Arc::clone(&inner.catalog);
         drop(inner);
-        let state = home.state();
-        let Some(entry) = state.by_id(table) else { return };
-        let compacted = match compacted(entry, &workers) {
+        // Of the whole state it keeps this table alone.
+        let Some(entry) = home.state().by_id(table).cloned() else { return };
+        let compacted = match compacted(&entry, &workers) {
             Ok(Some(compacted)) => compacted,
             Ok(None) => return,
             Err(error) => {
                 tracing::debug!("segments of table {table} were not compacted: {error}");
+                turn.rest(Instant::now());
                 return;
             }
         };
         let meta = Arc::clone(&entry.meta);
-        drop(state);
+        drop(entry);
         meta.write_turns.leave(move || {
             let done = put_compacted(table, &compacted, &home);
             drop(turn);

@@ -207,7 +207,7 @@ fn a_nan_of_either_sign_is_the_one() {
         for condition in conditions.into_iter().chain(more) {
             let query = |value: &str| format!("SELECT k FROM f WHERE {}", condition.replace('#', value));
             let plain = found(&query(&format!("'NaN'::{float}")));
-            for written in [format!("-('NaN'::{float})"), format!("(0e0 / 0e0)::{float}")] {
+            for written in [format!("-('NaN'::{float})"), format!("('Infinity'::{float} - 'Infinity'::{float})")] {
                 assert_eq!(found(&query(&written)), plain, "{condition} of {written}");
             }
             let prepared = session.prepare(&query("$1")).unwrap();

@@ -14,7 +14,8 @@ pub(super) struct Scan {
     pub(super) limit: usize,
 }
 
-/// Pairs that the scans of a pass may ask for together, but for one that asks for more alone: so much memory a pass has.
+/// Pairs that the scans of a pass may ask for together, but for one that asks for more alone: so much memory a pass
+/// has.
 const PASS_PAIRS: usize = 64 << 10;
 
 /// A pass for the first of some scans, which ascend by first key, and those that its range reaches.

@@ -279,11 +279,12 @@ fn gives_way(has_begun: bool) -> bool {
     let fixture = Fixture::new(3 * GRANULE_ROWS, 40_000);
     let test = looking_for((0..VALUES / 16).map(|i| i * 16..i * 16 + 1));
     let sleeping: Vec<AttachedScans> = (0..2).map(|_| fixture.statement()).collect();
-    let asleep: Vec<_> = sleeping.iter().map(|of| fixture.attach(of, &test)).collect();
-    // It has begun, and stops at the last granule; who has not begun waits for its turn.
+    // It has begun, and stops behind the last granule; who has not begun waits for its turn.
+    let second = fixture.attach(&sleeping[1], &test);
     if has_begun {
-        fixture.find(&asleep[1], &test, 2);
+        assert_eq!(fixture.find(&second, &test, 2), SharedTurn::Alone);
     }
+    let asleep = [fixture.attach(&sleeping[0], &test), second];
     for granule in 0..2 {
         assert_eq!(led_for(fixture.find(&asleep[0], &test, granule)), 1);
     }

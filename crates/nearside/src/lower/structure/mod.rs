@@ -109,7 +109,8 @@ impl Mapping<'_> {
         let left = self.map(left)?;
         let right = self.map(right)?;
         let data_type = checked::result_type(&op, &left.data_type, &right.data_type).ok()?;
-        let op = arithmetic(op)?;
+        // No loop has remainders of floats.
+        let op = arithmetic(op).filter(|op| *op != ArithmeticOp::Remainder || !data_type.is_floating())?;
         let scalar = Scalar::Arithmetic { op, left: left.boxed(), right: right.boxed(), data_type: data_type.clone() };
         Some(TypedScalar { scalar, data_type })
     }
