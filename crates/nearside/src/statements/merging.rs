@@ -136,7 +136,7 @@ pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningSt
 /// Has the workers merge a table's delta, where nobody does, it has not failed just now and nobody misses the memory;
 /// whether they will.
 fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) -> bool {
-    let may_merge = |inner: &Inner| inner.catalog.state().by_id(table).is_some_and(|entry| has_room(entry));
+    let may_merge = move |inner: &Inner| inner.catalog.state().by_id(table).is_some_and(|entry| has_room(entry));
     if !meta.merges.can_queue(Instant::now()) || !may_merge(inner) {
         return false;
     }
@@ -291,7 +291,7 @@ impl Merge {
         if entry.is_some_and(|entry| entry.delta.is_some()) {
             match merged {
                 Merged::Failed(_) => merge_once_idle(&inner, table, &meta, REST_AFTER_FAILURE),
-                _ if size > DeltaSize::Small => merge_in_background(&inner, table, &meta),
+                _ if size > DeltaSize::Small && merge_in_background(&inner, table, &meta) => {}
                 _ => merge_once_idle(&inner, table, &meta, Duration::ZERO),
             }
         }
