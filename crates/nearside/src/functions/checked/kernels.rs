@@ -274,6 +274,9 @@ macro_rules! impl_float {
 impl_float!(f32);
 impl_float!(f64);
 
+/// What two floats give, and whether that is out of range.
+type RangedOperator<F> = fn(F, F) -> (F, bool);
+
 fn float<T: ArrowPrimitiveType>(op: Operator, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef>
 where
     T::Native: Float,
@@ -281,7 +284,7 @@ where
     let Some(nulls) = union_nulls(left, right) else {
         return Ok(Arc::new(PrimitiveArray::<T>::new_null(rows)));
     };
-    let compute: fn(T::Native, T::Native) -> (T::Native, bool) = match op {
+    let compute: RangedOperator<T::Native> = match op {
         Operator::Plus => Float::add,
         Operator::Minus => Float::sub,
         Operator::Multiply => Float::mul,
