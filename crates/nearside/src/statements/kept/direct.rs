@@ -264,9 +264,8 @@ mod tests {
     }
 
     fn row(random: &mut Random) -> Vec<ArrayRef> {
-        let small = |value: i64| (value as i16).into();
         let is_null = |random: &mut Random| random.one_in(8);
-        let a: Option<i16> = (!is_null(random)).then(|| small(integer(random)));
+        let a: Option<i16> = (!is_null(random)).then(|| integer(random) as i16);
         let b: Option<i32> = (!is_null(random)).then(|| integer(random) as i32);
         let mut long = || (!is_null(random)).then(|| integer(random));
         let (c, d) = (long(), long());
