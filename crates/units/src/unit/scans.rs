@@ -166,8 +166,11 @@ mod tests {
 
     use super::*;
 
+    /// Pairs, and the key to go on from.
+    type Part = (Vec<(u64, u64)>, Option<u64>);
+
     /// Runs passes until all scans are done: what each has, and how many pairs were read.
-    fn run(pairs: &BTreeMap<u64, u64>, scans: &[Scan]) -> (Vec<(Vec<(u64, u64)>, Option<u64>)>, usize) {
+    fn run(pairs: &BTreeMap<u64, u64>, scans: &[Scan]) -> (Vec<Part>, usize) {
         let (mut done, mut read, mut room) = (Vec::new(), 0, PassRoom::default());
         while done.len() < scans.len() {
             let mut pass = ScanPass::new(&scans[done.len()..], &mut room);
@@ -186,7 +189,7 @@ mod tests {
         (done, read)
     }
 
-    fn alone(pairs: &BTreeMap<u64, u64>, scan: &Scan) -> (Vec<(u64, u64)>, Option<u64>) {
+    fn alone(pairs: &BTreeMap<u64, u64>, scan: &Scan) -> Part {
         let mut own = pairs.range(scan.first..=scan.last).map(|(key, value)| (*key, *value));
         (own.by_ref().take(scan.limit).collect(), own.next().map(|pair| pair.0))
     }
