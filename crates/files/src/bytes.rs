@@ -1,6 +1,12 @@
 //! How bytes are written and read as text, as PostgreSQL does: two hexadecimal digits each behind `\x`.
 
 use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
+use arrow::error::ArrowError;
 
 /// Writes the bytes behind a text.
 pub fn write_bytes(bytes: &[u8], to: &mut String) {
@@ -8,6 +14,33 @@ pub fn write_bytes(bytes: &[u8], to: &mut String) {
     for byte in bytes {
         // Writing to a string does not fail.
         let _ = write!(to, "{byte:02x}");
+    }
+}
+
+/// The texts in the place of bytes, also in lists; `None` for an array without any.
+///
+/// # Errors
+/// Those of Arrow.
+pub fn texts_of_bytes(array: &ArrayRef) -> Result<Option<ArrayRef>, ArrowError> {
+    match array.data_type() {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            let bytes = cast(array, &DataType::BinaryView)?;
+            let text = |bytes: &[u8]| {
+                let mut text = String::with_capacity(2 + 2 * bytes.len());
+                write_bytes(bytes, &mut text);
+                text
+            };
+            let texts: StringViewArray = bytes.as_binary_view().iter().map(|bytes| bytes.map(text)).collect();
+            Ok(Some(Arc::new(texts)))
+        }
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            let Some(values) = texts_of_bytes(list.values())? else { return Ok(None) };
+            let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Ok(Some(Arc::new(ListArray::try_new(field, offsets, values, nulls)?)))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -62,6 +95,25 @@ pub fn bytes_of_escapes(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_of_every_type_are_texts_in_lists_too() {
+        use arrow::array::{BinaryArray, Int64Array};
+        let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![Some(&b"\xde\xad"[..]), None, Some(b"")]));
+        for data_type in [DataType::Binary, DataType::LargeBinary, DataType::BinaryView] {
+            let texts = texts_of_bytes(&cast(&bytes, &data_type).unwrap()).unwrap().unwrap();
+            let texts: Vec<_> = texts.as_string_view().iter().collect();
+            assert_eq!(texts, [Some("\\xdead"), None, Some("\\x")]);
+        }
+        let list = |values: ArrayRef| -> ArrayRef {
+            let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+            let offsets = arrow::buffer::OffsetBuffer::from_lengths([2, 1]);
+            Arc::new(ListArray::new(field, offsets, values, None))
+        };
+        let texts = texts_of_bytes(&list(bytes)).unwrap().unwrap();
+        assert_eq!(texts.as_list::<i32>().value(1).as_string_view().value(0), "\\x");
+        assert!(texts_of_bytes(&list(Arc::new(Int64Array::from(vec![1, 2, 3])))).unwrap().is_none());
+    }
 
     #[test]
     fn a_backslash_stands_before_itself_or_digits() {

@@ -35,7 +35,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use bytes::{bytes_of_escapes, bytes_of_hex, read_bytes, write_bytes};
+pub use bytes::{bytes_of_escapes, bytes_of_hex, read_bytes, texts_of_bytes, write_bytes};
 pub use error::{FileError, FileErrorKind};
 pub use file_set::{FileSet, SourceFile};
 pub use format::{Compression, FileFormat};

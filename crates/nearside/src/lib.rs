@@ -43,7 +43,7 @@ mod statements;
 mod tables;
 mod views;
 
-pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, write_bytes};
+pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, texts_of_bytes};
 pub use api::database::{Database, DatabaseBuilder};
 pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]

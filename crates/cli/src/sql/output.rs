@@ -12,13 +12,12 @@
 //! The width of a character is estimated from its Unicode block, not from the terminal's font.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, StringViewArray};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::json::writer::{JsonArray, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
-use nearside::write_bytes;
+use nearside::texts_of_bytes;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
@@ -84,21 +83,11 @@ fn formatters<'a>(batch: &'a RecordBatch, null: &'a str) -> Result<Vec<ArrayForm
 
 /// The batch with texts in the place of bytes: Arrow writes them without a sign that they are some.
 fn with_texts_of_bytes(batch: RecordBatch) -> Result<RecordBatch, Failure> {
-    if !batch.columns().iter().any(|column| *column.data_type() == DataType::BinaryView) {
+    let texts = batch.columns().iter().map(texts_of_bytes).collect::<Result<Vec<_>, _>>()?;
+    if texts.iter().all(Option::is_none) {
         return Ok(batch);
     }
-    let text = |bytes: &[u8]| {
-        let mut text = String::new();
-        write_bytes(bytes, &mut text);
-        text
-    };
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::BinaryView => {
-            let texts: StringViewArray = column.as_binary_view().iter().map(|bytes| bytes.map(text)).collect();
-            Arc::new(texts) as ArrayRef
-        }
-        _ => column.clone(),
-    });
+    let columns = batch.columns().iter().zip(texts).map(|(column, texts)| texts.unwrap_or_else(|| column.clone()));
     let names = batch.schema();
     let columns = columns.zip(names.fields()).map(|(column, field)| (field.name().clone(), column, true));
     Ok(RecordBatch::try_from_iter_with_nullable(columns)?)

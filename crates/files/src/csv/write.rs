@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::bytes::write_bytes;
+use crate::bytes::texts_of_bytes;
 
 /// Turns batches into CSV text.
 pub(crate) struct CsvEncoder {
@@ -39,8 +39,10 @@ impl CsvEncoder {
     pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut impl Write) -> Result<(), ArrowError> {
         // No null text here: NULL is told by the array, so that a value that looks like it can be quoted.
         let options = FormatOptions::default().with_display_error(false);
+        let texts = |array: &ArrayRef| Ok(texts_of_bytes(array)?.unwrap_or_else(|| array.clone()));
+        let arrays = batch.columns().iter().map(texts).collect::<Result<Vec<_>, ArrowError>>()?;
         let columns =
-            batch.columns().iter().map(|array| Column::new(array, &options)).collect::<Result<Vec<_>, ArrowError>>()?;
+            arrays.iter().map(|array| Column::new(array, &options)).collect::<Result<Vec<_>, ArrowError>>()?;
         let mut scratch = String::new();
         for row in 0..batch.num_rows() {
             self.line.clear();
@@ -54,11 +56,6 @@ impl CsvEncoder {
                 }
                 match &column.values {
                     Values::Text(array) => self.field(array.as_string_view().value(row)),
-                    Values::Bytes(array) => {
-                        scratch.clear();
-                        write_bytes(array.as_binary_view().value(row), &mut scratch);
-                        self.field(&scratch);
-                    }
                     Values::Formatted(formatter) => {
                         scratch.clear();
                         formatter.value(row).write(&mut scratch)?;
@@ -100,7 +97,6 @@ struct Column<'a> {
 enum Values<'a> {
     /// Needs no formatting.
     Text(&'a ArrayRef),
-    Bytes(&'a ArrayRef),
     Formatted(ArrayFormatter<'a>),
 }
 
@@ -108,7 +104,6 @@ impl<'a> Column<'a> {
     fn new(array: &'a ArrayRef, options: &FormatOptions<'a>) -> Result<Column<'a>, ArrowError> {
         let values = match array.data_type() {
             DataType::Utf8View => Values::Text(array),
-            DataType::BinaryView => Values::Bytes(array),
             _ => Values::Formatted(ArrayFormatter::try_new(array.as_ref(), options)?),
         };
         Ok(Column { nulls: array.logical_nulls(), values })
