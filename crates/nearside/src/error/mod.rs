@@ -25,6 +25,10 @@ const SENTENCE_CHARS_MAX: usize = 400;
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What is said of a query as a value that has several rows.
+pub(crate) const SEVERAL_ROWS: &str =
+    "a scalar subquery gave more than one row; add LIMIT 1, or use an aggregate or IN";
+
 /// A place in the text of a statement, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {

@@ -14,7 +14,7 @@ use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
 use exec::{ExecError, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SEVERAL_ROWS};
 
 fn failed(error: impl Into<Error>) -> ExecError {
     ExecError::Evaluation(error.into().to_string())
@@ -203,9 +203,7 @@ impl SingleGroups {
     fn take(&mut self, group: usize, value: ArrayRef) -> Result<(), ExecError> {
         match self.groups[group].replace(value) {
             None => Ok(()),
-            Some(_) => Err(failed(Error::Execution(
-                "a scalar subquery gave more than one row; add LIMIT 1, or use an aggregate or IN".into(),
-            ))),
+            Some(_) => Err(failed(Error::Execution(SEVERAL_ROWS.into()))),
         }
     }
 

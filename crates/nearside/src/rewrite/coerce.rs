@@ -30,10 +30,12 @@ use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
+use crate::rewrite::dependent::{DependentJoins, TestsAsValues};
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
 use crate::rewrite::no_row::NoRowIsNull;
 use crate::rewrite::not_in::NullAwareMarks;
+use crate::rewrite::null_keys::NullKeys;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
 use crate::rewrite::set_types::SetTypes;
@@ -61,6 +63,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(PaddedTexts),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
+        Arc::new(TestsAsValues),
         Arc::new(CorrelatedRefusals),
         Arc::new(WindowFrames),
         Arc::new(SetOperationsAll),
@@ -77,6 +80,10 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(CheckedArithmetic));
     rules.push(Arc::new(PlainCasts));
     rules.push(Arc::new(FinerMoments));
+    rules.push(Arc::new(DependentJoins));
+    rules.push(Arc::new(NullKeys));
+    // What stands in EXISTS may have become joins.
+    rules.push(Arc::new(CorrelatedRefusals));
     rules
 }
 

@@ -5,7 +5,8 @@
 //! and `p` has a `z` too), the first of that name would be compared. This rule runs before, and puts a projection below
 //! such a condition that repeats the column under a name of its own.
 //!
-//! Correlated subqueries that DataFusion would answer wrongly are refused by [`CorrelatedRefusals`].
+//! Correlated subqueries that DataFusion would answer wrongly are refused by [`CorrelatedRefusals`], where no join of
+//! ours takes their place (`dependent`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,8 +78,8 @@ impl CorrelatedNames {
     }
 }
 
-/// The analyzer rule that refuses correlated subqueries of which DataFusion would make a wrong join: it takes the
-/// correlated condition out of the subquery, from below operators whose rows depend on it.
+/// The analyzer rule that refuses EXISTS, IN and ANY of correlated subqueries of which DataFusion would make a wrong
+/// join: it takes the correlated condition out of the subquery, from below operators whose rows depend on it.
 #[derive(Debug, Default)]
 pub(crate) struct CorrelatedRefusals;
 
@@ -90,7 +91,6 @@ impl AnalyzerRule for CorrelatedRefusals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::Subquery(subquery) = node {
-                refuse_anywhere(&subquery.subquery)?;
                 refuse_volatile(&subquery.subquery)?;
             }
             node.apply_expressions(|expr| {
@@ -109,8 +109,8 @@ impl AnalyzerRule for CorrelatedRefusals {
     }
 }
 
-/// What is wrong wherever the subquery stands.
-fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
+/// What is wrong in DataFusion's joins wherever the subquery stands.
+pub(super) fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
     subquery.apply(|node| {
         let what = match node {
             LogicalPlan::Window(_) => "a window function",
@@ -169,8 +169,9 @@ fn refuse_volatile(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
-fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
+/// What is wrong, also where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
+pub(super) fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
+    refuse_anywhere(subquery)?;
     subquery.apply(|node| {
         if is_one_group(node) {
             refuse("an aggregate without GROUP BY, below EXISTS, IN, ANY or ALL", node)?;
@@ -209,7 +210,7 @@ fn is_correlated(node: &LogicalPlan) -> Result<bool> {
     })
 }
 
-fn is_one_group(plan: &LogicalPlan) -> bool {
+pub(super) fn is_one_group(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Aggregate(grouped) if grouped.group_expr.is_empty())
 }
 

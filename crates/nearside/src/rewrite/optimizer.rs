@@ -1,5 +1,4 @@
-//! DataFusion's optimizer rules, without the one that ours for quantified comparisons replaces, and one of ours among
-//! them.
+//! DataFusion's optimizer rules, without those that ours replace, and some of ours among them.
 
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
+use crate::rewrite::cross_joins::KeyedJoins;
 use crate::rewrite::days::ComparedDays;
 use crate::rewrite::subquery_places::SubqueryMarks;
 
@@ -21,9 +21,10 @@ type Rules = Vec<Rule>;
 pub(crate) fn optimizer_rules() -> Rules {
     let filters = HeldFilters::default();
     let replaced = |rule: Rule| -> Rule {
-        match rule.name() == filters.name() {
-            true => Arc::new(HeldFilters::default()),
-            false => rule,
+        match rule.name() {
+            name if name == filters.name() => Arc::new(HeldFilters::default()),
+            "eliminate_cross_join" => Arc::new(KeyedJoins),
+            _ => rule,
         }
     };
     let mut rules: Rules = Optimizer::new().rules.into_iter().map(replaced).collect();
@@ -37,10 +38,11 @@ pub(crate) fn optimizer_rules() -> Rules {
     rules
 }
 
-/// DataFusion's rule that moves conditions down, without two moves that change answers. A condition that names no
+/// DataFusion's rule that moves conditions down, without three moves that change answers. A condition that names no
 /// column is about no group; below an aggregation that gives a row even without one of its input, it would empty the
 /// input, not the result. And one that may differ from call to call is to be asked of the rows that it was written
-/// for, groups and numbered rows, not of those that they are made of.
+/// for, groups and numbered rows, not of those that they are made of. And one that names no column is not moved into one
+/// of the places of a shared query, which stands for all of them.
 #[derive(Debug, Default)]
 struct HeldFilters(PushDownFilter);
 
@@ -94,6 +96,8 @@ fn is_held(condition: &Expr, below: &LogicalPlan) -> bool {
                 || aggregate.group_expr.iter().any(Expr::is_volatile)
         }
         LogicalPlan::Window(_) | LogicalPlan::Distinct(_) | LogicalPlan::Unnest(_) => condition.is_volatile(),
+        // What is shared is the same in all of its places.
+        LogicalPlan::Extension(_) => true,
         _ => false,
     }
 }

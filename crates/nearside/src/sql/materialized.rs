@@ -42,6 +42,14 @@ impl Wish {
         }
     }
 
+    /// The name of a table around a query of which this is wished.
+    pub(crate) fn fresh_name(self) -> String {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        // Of all statements: a view's text is planned within others.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        format!("{PREFIX}{number}{}", self.letter())
+    }
+
     /// Which common table expression a name of a table stands for, and what is wished for that one.
     pub(crate) fn of_name(name: &str) -> Option<(u64, Wish)> {
         let rest = name.strip_prefix(PREFIX)?;
@@ -196,10 +204,7 @@ fn names_itself(cte: &ast::Cte) -> bool {
 
 /// Puts a wish into the name of a table around the query.
 fn wrap(query: &mut Query, wish: Wish) {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    // Of all statements: a view's text is planned within others.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    in_from(query, &format!("{PREFIX}{number}{}", wish.letter()));
+    in_from(query, &wish.fresh_name());
 }
 
 /// `query` becomes `SELECT * FROM (query) AS name`.
