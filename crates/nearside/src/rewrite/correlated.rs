@@ -92,6 +92,7 @@ impl AnalyzerRule for CorrelatedRefusals {
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::Subquery(subquery) = node {
                 refuse_volatile(&subquery.subquery)?;
+                refuse_outer_aggregates(&subquery.subquery)?;
             }
             node.apply_expressions(|expr| {
                 expr.apply(|part| {
@@ -157,6 +158,29 @@ fn refuse_padded(join: &Join) -> Result<TreeNodeRecursion> {
         }
     }
     Ok(TreeNodeRecursion::Continue)
+}
+
+/// An aggregate of outer columns alone is one of the query around, in SQL.
+fn refuse_outer_aggregates(subquery: &LogicalPlan) -> Result<()> {
+    subquery.apply(|node| {
+        let LogicalPlan::Aggregate(grouped) = node else { return Ok(TreeNodeRecursion::Continue) };
+        for expr in &grouped.aggr_expr {
+            expr.apply(|part| {
+                let Expr::AggregateFunction(call) = part else { return Ok(TreeNodeRecursion::Continue) };
+                if call.params.args.iter().any(Expr::contains_outer) && part.column_refs().is_empty() {
+                    let message = format!(
+                        "{} of columns of the query around alone is an aggregate of that query, and is not supported \
+                         in a subquery of it",
+                        call.func.name()
+                    );
+                    return Err(Error::Unsupported(message).into_datafusion());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
 }
 
 /// A join computes the subquery once for all rows outside of it: what it calls would give all of them the same.

@@ -79,6 +79,17 @@ fn named_as(original: &Expr, expr: Expr) -> Expr {
     if expr.qualified_name() == name { expr } else { expr.alias_qualified(name.0, name.1) }
 }
 
+/// Each expression once.
+fn without_repeats(exprs: impl Iterator<Item = Expr>) -> Vec<Expr> {
+    let mut once = Vec::new();
+    for expr in exprs {
+        if !once.contains(&expr) {
+            once.push(expr);
+        }
+    }
+    once
+}
+
 /// The columns that an operator makes of expressions, under other names.
 fn named_by(exprs: &[Expr], names: impl IntoIterator<Item = Column>) -> impl Iterator<Item = Expr> {
     exprs.iter().zip(names).map(|(expr, name)| {
@@ -139,7 +150,12 @@ impl Pushed<'_> {
             return refused("ROLLUP, CUBE or GROUPING SETS");
         }
         let mut input = self.input(&grouped.input)?;
-        let groups = grouped.group_expr.iter().map(|expr| self.own(expr)).collect::<Result<Vec<_>>>()?;
+        // What stands twice is one column.
+        let groups = without_repeats(grouped.group_expr.iter().cloned());
+        if groups.len() + grouped.aggr_expr.len() != grouped.schema.fields().len() {
+            return refused("GROUP BY of this");
+        }
+        let groups = groups.iter().map(|expr| self.own(expr)).collect::<Result<Vec<_>>>()?;
         let mut aggregates = grouped.aggr_expr.iter().map(|expr| self.own(expr)).collect::<Result<Vec<_>>>()?;
         if groups.is_empty() {
             let marker = fresh_name("is_row");
@@ -150,7 +166,7 @@ impl Pushed<'_> {
             }
         }
         let made: Vec<Expr> = groups.iter().chain(&aggregates).cloned().collect();
-        let groups = self.outer.carriers().chain(groups).collect();
+        let groups = without_repeats(self.outer.carriers().chain(groups));
         let grouped_by_both = Aggregate::try_new(Arc::new(input), groups, aggregates)?;
         let own = named_by(&made, grouped.schema.columns());
         let outputs = self.outer.carriers().chain(own);
