@@ -193,7 +193,8 @@ fn refuse_volatile(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong, also where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
+/// What is wrong where only the subquery's rows are asked for, too: an aggregate without GROUP BY has a row for no
+/// row.
 pub(super) fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
     refuse_anywhere(subquery)?;
     subquery.apply(|node| {

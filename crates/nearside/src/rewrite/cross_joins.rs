@@ -1,5 +1,5 @@
-//! Tables in a FROM list, joined by conditions in WHERE, are joined in an order in which each has a key to those before,
-//! where there is one.
+//! Tables in a FROM list, joined by conditions in WHERE, are joined in an order in which each has a key to those
+//! before, where there is one.
 //!
 //! In the place of DataFusion's rule, which loses keys: of `a CROSS JOIN b JOIN c ON a.x + b.x = c.x AND a.y = c.y` it
 //! joins `a` with `c` first, and then `a.x + b.x = c.x` is a key of no join and is dropped. It also takes keys of joins

@@ -89,7 +89,8 @@ fn rewritten(
     Ok(Transformed::new_transformed(condition, any))
 }
 
-/// Keys that are never NULL, and equal where these pairs of expressions over rows of these shapes are, NULLs being equal.
+/// Keys that are never NULL, and equal where these pairs of expressions over rows of these shapes are, NULLs being
+/// equal.
 pub(super) fn not_null(pairs: impl IntoIterator<Item = (Expr, Expr)>, of: [&DFSchema; 2]) -> Result<Vec<(Expr, Expr)>> {
     let mut keys = Vec::new();
     for (left, right) in pairs {

@@ -41,8 +41,8 @@ pub(crate) fn optimizer_rules() -> Rules {
 /// DataFusion's rule that moves conditions down, without three moves that change answers. A condition that names no
 /// column is about no group; below an aggregation that gives a row even without one of its input, it would empty the
 /// input, not the result. And one that may differ from call to call is to be asked of the rows that it was written
-/// for, groups and numbered rows, not of those that they are made of. And one that names no column is not moved into one
-/// of the places of a shared query, which stands for all of them.
+/// for, groups and numbered rows, not of those that they are made of. And one that names no column is not moved into
+/// one of the places of a shared query, which stands for all of them.
 #[derive(Debug, Default)]
 struct HeldFilters(PushDownFilter);
 

@@ -7,8 +7,8 @@
 //!   └─ DISTINCT columns the query reads = *outer rows*    ├─ JOIN by these columns, NULLs being equal
 //!        └─ pushed down the query: operator by operator ─┘
 //! ```
-//! `push` says what becomes of each operator. A LATERAL query that only filters, computes and joins needs no DISTINCT and
-//! no join with the rows: it is pushed below itself with all of their columns.
+//! `push` says what becomes of each operator. A LATERAL query that only filters, computes and joins needs no DISTINCT
+//! and no join with the rows: all of their columns are pushed below it.
 //!
 //! Queries of which DataFusion makes the right join are left to it (`simple`). EXISTS and IN of others become values
 //! first ([`TestsAsValues`]).

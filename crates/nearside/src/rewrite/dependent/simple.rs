@@ -120,8 +120,8 @@ pub(super) fn has_one_row(query: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a query gives for equal outer rows, each for itself, what it is to give: no operator that reads them looks at
-/// more than one of its rows.
+/// Whether a query gives for equal outer rows, each for itself, what it is to give: no operator that reads them looks
+/// at more than one of its rows.
 pub(super) fn is_row_wise(query: &LogicalPlan, outer: &Outer) -> Result<bool> {
     if !outer.is_read_by(query)? {
         return Ok(true);

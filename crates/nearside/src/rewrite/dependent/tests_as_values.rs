@@ -1,4 +1,5 @@
-//! EXISTS and IN of queries that DataFusion has no join for, or a wrong one, become values that [`DependentJoins`] takes:
+//! EXISTS and IN of queries that DataFusion has no join for, or a wrong one, become values that [`DependentJoins`]
+//! takes:
 //! ```text
 //! EXISTS (q)  =  (SELECT count(*) FROM q) > 0
 //! x IN (q)    =  (SELECT CASE WHEN equal > 0 THEN TRUE WHEN unknown > 0 THEN NULL ELSE FALSE END
