@@ -7,6 +7,7 @@ pub(crate) mod correlated;
 mod cross_joins;
 pub(crate) mod days;
 mod dependent;
+mod group_keys;
 mod kinds;
 pub(crate) mod literals;
 pub(crate) mod moments;

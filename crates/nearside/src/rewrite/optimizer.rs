@@ -12,6 +12,7 @@ use datafusion_optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule
 
 use crate::rewrite::cross_joins::KeyedJoins;
 use crate::rewrite::days::ComparedDays;
+use crate::rewrite::group_keys::TrueGroupKeys;
 use crate::rewrite::subquery_places::SubqueryMarks;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -35,7 +36,14 @@ pub(crate) fn optimizer_rules() -> Rules {
     rules.insert(marks.unwrap_or(0), Arc::new(SubqueryMarks::default()));
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(folded.map_or(0, |place| place + 1), Arc::new(ComparedDays));
-    rules
+    // Before each rule that asks what depends on what.
+    let asks =
+        |rule: &Rule| ["optimize_projections", "replace_distinct_aggregate", "eliminate_join"].contains(&rule.name());
+    let with_true_keys = |rule: Rule| match asks(&rule) {
+        true => vec![Arc::new(TrueGroupKeys) as Rule, rule],
+        false => vec![rule],
+    };
+    rules.into_iter().flat_map(with_true_keys).collect()
 }
 
 /// DataFusion's rule that moves conditions down, without three moves that change answers. A condition that names no
