@@ -2,8 +2,8 @@
 //!
 //! DataFusion leaves columns out of a GROUP BY that depend on others of it, as those of a table on its key. It takes
 //! what determines some columns of an aggregate's input for what determines all of its output: of
-//! `(SELECT DISTINCT a FROM t) x JOIN u ON .. GROUP BY x.a, u.c`, grouped once more, it would keep `x.a` alone. This rule
-//! takes such dependencies from the plan before they are used.
+//! `(SELECT DISTINCT a FROM t) x JOIN u ON .. GROUP BY x.a, u.c`, grouped once more, it would keep `x.a` alone. This
+//! rule takes such dependencies from the plan before they are used.
 
 use std::sync::Arc;
 
