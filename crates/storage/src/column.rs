@@ -245,7 +245,7 @@ impl Column {
                 column.compress(rows, mask, &mut codes);
                 column.materialize_into(codes)
             }
-            Column::Plain(column) if column.is_one_piece_of_numbers() => column.compress(rows, mask),
+            Column::Plain(column) if column.is_of_numbers() => column.compress(rows, mask),
             Column::Plain(_) | Column::RowIds(_) => {
                 let mut positions = Vec::new();
                 mask_positions(mask, rows.start as u32, &mut positions);

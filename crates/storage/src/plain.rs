@@ -330,17 +330,34 @@ impl PlainColumn {
     }
 
     /// Whether [`compress`](Self::compress) knows it.
-    pub(crate) fn is_one_piece_of_numbers(&self) -> bool {
-        matches!(&self.pieces[..], [piece] if matches!(piece.data.first().as_ref(), PlainData::Fixed(_)))
+    pub(crate) fn is_of_numbers(&self) -> bool {
+        self.pieces.first().is_some_and(|piece| matches!(piece.data.first().as_ref(), PlainData::Fixed(_)))
     }
 
-    /// The values of those of `rows` whose bits are set in `mask`, of one piece of numbers.
+    /// The values of those of `rows` whose bits are set in `mask`, of a column of numbers.
     pub(crate) fn compress(&self, rows: Range<usize>, mask: &[u64]) -> ArrayRef {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
-        let piece = &self.pieces[0];
+        if rows.is_empty() {
+            return new_empty_array(&self.data_type);
+        }
+        let first = self.piece_of(rows.start);
+        let pieces = self.pieces[first..].iter().take_while(|piece| piece.start < rows.end);
+        let arrays = pieces.map(|piece| {
+            let from = rows.start.max(piece.start);
+            let to = rows.end.min(piece.start + piece.rows);
+            match (from, to) == (rows.start, rows.end) {
+                true => self.compress_piece(piece, from..to, mask),
+                false => self.compress_piece(piece, from..to, &bits(mask, from - rows.start..to - rows.start)),
+            }
+        });
+        self.joined(arrays.collect())
+    }
+
+    /// As [`compress`](Self::compress), of rows of one piece.
+    fn compress_piece(&self, piece: &PlainPiece, rows: Range<usize>, mask: &[u64]) -> ArrayRef {
         let data = piece.data.near().as_ref();
-        let PlainData::Fixed(fixed) = data else { unreachable!("the piece is of numbers") };
-        let within = piece.offset + rows.start..piece.offset + rows.end;
+        let PlainData::Fixed(fixed) = data else { unreachable!("numbers are kept at a fixed width") };
+        let within = piece.offset + rows.start - piece.start..piece.offset + rows.end - piece.start;
         let count = mask.iter().map(|word| word.count_ones() as usize).sum();
         let physical = Physical::of(&self.data_type);
         let values = with_native!(physical, N => {
@@ -500,6 +517,21 @@ impl<'a> LongValues<'a> {
         });
         shared.collect::<Vec<_>>().into()
     }
+}
+
+/// A range of the bits of a mask, from the first bit on; those behind it are not set.
+fn bits(mask: &[u64], range: Range<usize>) -> Vec<u64> {
+    let (word, shift) = (range.start / 64, range.start % 64);
+    let mut bits = Vec::with_capacity(range.len().div_ceil(64));
+    for place in 0..range.len().div_ceil(64) {
+        let low = mask[word + place] >> shift;
+        let high = mask.get(word + place + 1).map_or(0, |next| next.checked_shl(64 - shift as u32).unwrap_or(0));
+        bits.push(low | high);
+    }
+    if let (Some(last), used @ 1..) = (bits.last_mut(), range.len() % 64) {
+        *last &= (1 << used) - 1;
+    }
+    bits
 }
 
 /// The validity of `rows` as arrow sees it, without a copy.

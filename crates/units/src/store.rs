@@ -307,6 +307,11 @@ impl Store {
         self.versions.pin()
     }
 
+    /// The newest version that is committed: what a [`pin`](Self::pin) would see.
+    pub fn committed(&self) -> u64 {
+        self.versions.committed()
+    }
+
     /// How many units it has.
     pub fn units(&self) -> usize {
         self.units.len()
@@ -629,8 +634,17 @@ impl Statement {
     ///
     /// # Panics
     /// A part of it has failed.
-    pub fn commit(mut self) {
-        self.write.take().expect("a statement of which nothing has failed").commit();
+    pub fn commit(self) {
+        self.commit_with(|_| ());
+    }
+
+    /// As [`commit`](Self::commit), together with what `mark` marks with the statement's version: a reader of that
+    /// version, and no earlier one, finds both. Others that commit wait for `mark`, which may not panic.
+    ///
+    /// # Panics
+    /// A part of it has failed.
+    pub fn commit_with(mut self, mark: impl FnOnce(u64)) {
+        self.write.take().expect("a statement of which nothing has failed").commit_with(mark);
         self.objects.clear();
     }
 }

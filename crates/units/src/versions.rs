@@ -280,10 +280,17 @@ impl Write {
     }
 
     /// Makes everything that it changed visible; gives the version.
-    pub fn commit(mut self) -> u64 {
+    pub fn commit(self) -> u64 {
+        self.commit_with(|_| ())
+    }
+
+    /// As [`commit`](Self::commit), and what `mark` marks with the version, which nobody reads before it has returned:
+    /// for what has versions and is in no tree. Others that commit wait for it; it may not panic.
+    pub(crate) fn commit_with(mut self, mark: impl FnOnce(u64)) -> u64 {
         let version = {
             let _one_at_a_time = self.versions.commits.lock();
             let version = self.versions.committed.load(Ordering::Relaxed) + 1;
+            mark(version);
             self.versions.slot(self.number).state.store(version, Ordering::Release);
             self.versions.committed.store(version, Ordering::Release);
             version

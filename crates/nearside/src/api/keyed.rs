@@ -163,7 +163,7 @@ impl KeyedTable {
     /// # Errors
     /// As [`lookup`](Self::lookup). Then nothing was taken away.
     pub fn delete(&self, keys: impl KeyColumns) -> Result<u64> {
-        delete(&self.name, keys.into_columns(), &self.running()?)
+        delete(&self.name, &keys.into_columns(), &self.running()?)
     }
 
     fn running(&self) -> Result<Arc<RunningStatement>> {

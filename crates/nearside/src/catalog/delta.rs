@@ -1,26 +1,27 @@
 //! What small statements have written to a table since its rows were last merged, and where its keys are.
 //!
 //! A table is its *base*, segments that never change, and maybe a *delta*: rows that were added, in order, and rows
-//! that died. A small statement adds to the delta and encodes nothing; a scan sees base and delta as one
-//! ([`TableEntry::whole`]); a statement that writes much merges both first, and a delta that is large, or that nobody
-//! writes for a while, is merged beside the statements that go on ([`crate::catalog::merges`]). Units
-//! keep the keys of the delta's rows, an object for each unique index; keys of the base are found in its indexes. All
-//! of a delta, its keys included, is of one *generation*: merging begins another, with what was written while it
-//! went on, and whoever reads an older state of the catalog has the older one.
+//! that died. A small statement adds to the delta and encodes nothing, several at the same time; a scan sees base and
+//! delta as one ([`TableEntry::whole`]), up to its version; a statement that writes much merges both first, and a delta
+//! that is large, or that nobody writes for a while, is merged beside the statements that go on
+//! ([`crate::catalog::merges`]). Units keep the keys of the delta's rows, an object for each unique index; keys of the
+//! base are found in its indexes. All of a delta, its keys included, is of one *generation*: merging begins another,
+//! with what was written while it went on, and whoever reads an older state of the catalog has the older one.
 //!
-//! Invariants: keys become visible in the same moment as the state of the catalog with their rows
-//! ([`crate::catalog::Catalog::commit_keys`]); a key that a delta's row has and that a row of the base had is found in
-//! the delta, and the base's row is dead.
+//! Invariants: rows become visible in the same moment as their keys, by one version of the units
+//! ([`SmallStatement::commit`]); a key that a delta's row has and that a row of the base had is found in the delta, and
+//! the base's row is dead; of two statements that change one row or one key at the same time one is told so.
 //!
 //! # Limits
 //! Tables that are cut into parts by their rows' values have no delta: each of their statements makes segments.
 
 use std::collections::HashSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
-use storage::{Delta, Keys, Parallel, Serial, TableRow, TableVersion};
+use parking_lot::Mutex;
+use storage::{Delta, DeltaView, DeltaWrite, Keys, Parallel, Serial, TableRow, TableVersion};
 use units::request::WriteKind;
 use units::store::{Keyed, Statement, Store, WriteError};
 use units::versions::Pin;
@@ -34,14 +35,15 @@ pub(crate) const SMALL_ROWS_MAX: usize = 2048;
 /// Bits of a key that a node of the units' trees takes, at most.
 const PREFIX_BITS: u32 = 8;
 
-/// A table's delta in one state of the catalog.
+/// A generation of a table's delta.
 #[derive(Debug)]
 pub(crate) struct TableDelta {
     /// Rows that were added and that died.
-    pub rows: Delta,
+    pub rows: Arc<Delta>,
     /// The keys of added rows.
     pub keys: Arc<DeltaKeys>,
-    whole: OnceLock<Arc<TableVersion>>,
+    /// The newest rows that somebody scanned.
+    whole: Mutex<Option<(DeltaView, Arc<TableVersion>)>>,
 }
 
 /// The keys of one generation of a delta: for each unique index of the table, in their order, from the key's code to
@@ -50,13 +52,24 @@ pub(crate) struct TableDelta {
 pub(crate) struct DeltaKeys {
     /// By unique index.
     pub objects: Vec<Keyed>,
+    /// Where they are, and who counts versions.
+    units: Arc<Store>,
 }
 
-/// The changes of one unique index: keys that go, and keys with the delta's row that has them from now on.
+/// The changes of one unique index: keys that go, keys that get another row of the delta, and keys that no row of the
+/// delta has.
 #[derive(Debug, Default)]
 pub(crate) struct KeyChanges {
     removed: Vec<(u64, u64)>,
+    moved: Vec<(u64, u64)>,
     added: Vec<(u64, u64)>,
+}
+
+/// What a statement has written to a delta and its keys, until it commits; dropped before, it never was.
+#[derive(Debug)]
+pub(crate) struct SmallStatement {
+    pub(crate) rows: DeltaWrite,
+    pub(crate) keys: Statement,
 }
 
 /// The rows that have some keys.
@@ -69,55 +82,96 @@ pub(crate) enum FoundKeys {
 }
 
 impl TableDelta {
-    /// A delta in its next state, or the first one of a generation.
-    pub(crate) fn new(rows: Delta, keys: Arc<DeltaKeys>) -> TableDelta {
-        TableDelta { rows, keys, whole: OnceLock::new() }
+    /// A generation with these rows and their keys.
+    pub(crate) fn new(rows: Arc<Delta>, keys: Arc<DeltaKeys>) -> TableDelta {
+        TableDelta { rows, keys, whole: Mutex::default() }
+    }
+
+    /// A generation without a row.
+    ///
+    /// # Errors
+    /// No memory for the units.
+    pub(crate) fn empty(table: &TableEntry, units: &dyn Fn() -> Result<Arc<Store>>) -> Result<TableDelta> {
+        let keys = Arc::new(DeltaKeys::new(table, units)?);
+        Ok(TableDelta::new(Delta::new(Arc::clone(&table.base.schema), table.meta.budget()), keys))
+    }
+}
+
+impl SmallStatement {
+    /// Makes rows and keys visible.
+    pub(crate) fn commit(self) {
+        let SmallStatement { rows, keys } = self;
+        keys.commit_with(|version| rows.commit(version));
     }
 }
 
 impl KeyChanges {
     /// Keys by their codes; those that are removed and added get another row.
-    pub(crate) fn new(mut removed: Vec<(u64, u64)>, added: Vec<(u64, u64)>) -> KeyChanges {
-        if !removed.is_empty() {
-            let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
-            removed.retain(|(code, _)| !codes.contains(code));
+    pub(crate) fn new(mut removed: Vec<(u64, u64)>, mut added: Vec<(u64, u64)>) -> KeyChanges {
+        let mut moved = Vec::new();
+        if let ([(gone, _)], [(come, _)]) = (&removed[..], &added[..]) {
+            if gone == come {
+                removed.clear();
+                std::mem::swap(&mut moved, &mut added);
+            }
+        } else if !removed.is_empty() && !added.is_empty() {
+            let gone: HashSet<u64> = removed.iter().map(|(code, _)| *code).collect();
+            moved = added.extract_if(.., |(code, _)| gone.contains(code)).collect();
+            let stays: HashSet<u64> = moved.iter().map(|(code, _)| *code).collect();
+            removed.retain(|(code, _)| !stays.contains(code));
         }
-        KeyChanges { removed, added }
+        KeyChanges { removed, moved, added }
     }
 
-    fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.added.is_empty()
+    /// Keys that go, and keys that have a row from now on, whether they had another or not.
+    pub(crate) fn replacing(removed: Vec<(u64, u64)>, put: Vec<(u64, u64)>) -> KeyChanges {
+        let mut changes = KeyChanges::new(removed, put);
+        changes.moved.append(&mut changes.added);
+        changes
     }
 }
 
 impl DeltaKeys {
-    /// No keys yet, of the unique indexes of a table; `units` is asked for where there is one.
-    pub(crate) fn new(table: &TableEntry, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
+    /// No keys yet, of the unique indexes of a table.
+    ///
+    /// # Errors
+    /// No memory for the units.
+    pub(crate) fn new(table: &TableEntry, units: &dyn Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
+        let units = units()?;
         let object = |index: &IndexEntry| {
             let name = [&table.name.schema, &table.name.table, &index.name].map(String::clone);
-            Ok(units()?.create_named(Arc::new(name), u64::MAX, PREFIX_BITS))
+            units.create_named(Arc::new(name), u64::MAX, PREFIX_BITS)
         };
-        Ok(DeltaKeys { objects: table.unique_indexes().map(object).collect::<Result<_>>()? })
+        Ok(DeltaKeys { objects: table.unique_indexes().map(object).collect(), units })
     }
 
-    /// The statement of units with changes of each unique index, to be committed; `None` where there are none.
+    /// The statement of units with changes of each unique index, to be committed; `None` where another statement has
+    /// changed one of the keys, or is changing it.
+    ///
+    /// # Errors
+    /// No memory.
     pub(crate) fn written(&self, changes: &[KeyChanges]) -> Result<Option<Statement>> {
-        let is_empty = changes.iter().all(KeyChanges::is_empty);
-        let Some(units) = self.units().filter(|_| !is_empty) else { return Ok(None) };
-        let mut statement = units.begin().map_err(units_error)?;
+        let mut statement = self.units.begin().map_err(units_error)?;
         for (object, change) in self.objects.iter().zip(changes) {
-            for (kind, pairs) in [(WriteKind::Delete, &change.removed), (WriteKind::Upsert, &change.added)] {
-                if !pairs.is_empty() {
-                    statement.write(object, kind, pairs).map_err(units_error)?;
+            let kinds = [
+                (WriteKind::Delete, &change.removed),
+                (WriteKind::Upsert, &change.moved),
+                (WriteKind::Insert, &change.added),
+            ];
+            for (kind, pairs) in kinds.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
+                match statement.write(object, kind, pairs) {
+                    Ok(_) => {}
+                    Err(WriteError::Busy | WriteError::Duplicate { .. }) => return Ok(None),
+                    Err(error) => return Err(units_error(error)),
                 }
             }
         }
         Ok(Some(statement))
     }
 
-    /// The units that have them; `None` where there are no unique indexes.
-    pub(crate) fn units(&self) -> Option<&Arc<Store>> {
-        self.objects.first().map(Keyed::store)
+    /// A reader that sees the newest keys.
+    pub(crate) fn pin(&self) -> Pin {
+        self.units.pin()
     }
 }
 
@@ -135,9 +189,9 @@ impl TableEntry {
         self.placement.parts() <= 1
     }
 
-    /// A reader of units that sees the delta's newest keys: for the table's one writer. `None` where units have none.
+    /// A reader of units that sees the delta's newest keys, and up to which version its rows are seen.
     pub(crate) fn newest_keys(&self) -> Option<Pin> {
-        Some(self.delta.as_ref()?.keys.units()?.pin())
+        Some(self.delta.as_ref()?.keys.pin())
     }
 
     /// Its indexes that no two rows may share a key of, in the order of [`DeltaKeys::objects`].
@@ -145,7 +199,7 @@ impl TableEntry {
         self.indexes.iter().filter(|index| index.unique)
     }
 
-    /// Rows that are not deleted.
+    /// Rows that are not deleted, as of now.
     pub(crate) fn live_rows(&self) -> usize {
         match &self.delta {
             Some(delta) => self.base.rows() + delta.rows.live_rows() - delta.rows.dead_base_rows(),
@@ -153,36 +207,68 @@ impl TableEntry {
         }
     }
 
-    /// All of its rows as segments, the delta's encoded.
+    /// All of its rows up to a version as segments, the delta's encoded.
     ///
     /// # Errors
     /// The budget or a node has no room for them.
-    pub(crate) fn whole(&self) -> Result<Arc<TableVersion>> {
-        let Some(delta) = &self.delta else { return Ok(Arc::clone(&self.base)) };
-        if let Some(whole) = delta.whole.get() {
-            return Ok(Arc::clone(whole));
+    pub(crate) fn whole(&self, version: u64) -> Result<Arc<TableVersion>> {
+        match &self.delta {
+            None => Ok(Arc::clone(&self.base)),
+            Some(delta) => Ok(self.view_and_whole(delta, version)?.1),
+        }
+    }
+
+    /// As [`whole`](Self::whole), of all rows that are committed by now.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn newest(&self) -> Result<Arc<TableVersion>> {
+        self.whole(u64::MAX)
+    }
+
+    /// What a reader of a version sees of the delta, and with it of the table. Readers that see the same get the same.
+    pub(crate) fn view_and_whole(&self, delta: &TableDelta, version: u64) -> Result<(DeltaView, Arc<TableVersion>)> {
+        let seen = delta.rows.newest_seen(version);
+        if let Some((view, whole)) = delta.whole.lock().as_ref()
+            && view.version() == seen
+        {
+            return Ok((view.clone(), Arc::clone(whole)));
         }
         let part = self.base.parts.len().saturating_sub(1);
         let segments = self.base.parts.last().map_or(0, |part| part.segments.len());
         let allocator = self.meta.allocator();
         let allocators = self.placement.allocators(part, segments, &self.base.schema, &allocator);
-        let whole = delta.rows.consolidated(&self.base, &allocators, &allocator, &Serial)?;
-        Ok(Arc::clone(delta.whole.get_or_init(|| Arc::new(whole))))
+        let view = delta.rows.view(seen);
+        let made = Arc::new(view.consolidated(&self.base, &allocators, &allocator, &Serial)?);
+        let mut known = delta.whole.lock();
+        match known.as_ref() {
+            // Another reader was first.
+            Some((view, whole)) if view.version() == seen => Ok((view.clone(), Arc::clone(whole))),
+            Some((newer, _)) if newer.version() > seen => Ok((view, made)),
+            _ => {
+                *known = Some((view.clone(), Arc::clone(&made)));
+                Ok((view, made))
+            }
+        }
     }
 
-    /// All of its rows, as a table without a delta. Its new segments have no indexes yet.
+    /// All of its rows, as a table without a delta, for who writes it alone. Its new segments have no indexes yet.
     ///
     /// # Errors
     /// As [`whole`](Self::whole).
     pub(crate) fn merged(&self) -> Result<TableEntry> {
-        Ok(TableEntry { base: self.whole()?, delta: None, ..self.clone() })
+        Ok(TableEntry { base: self.newest()?, delta: None, ..self.clone() })
     }
 
-    /// Where rows of [`whole`](Self::whole) are, as DELETE and UPDATE read them: the segment in the upper half of a
-    /// number, the row in the lower.
+    /// Where rows of its newest rows as segments are, as DELETE and UPDATE read them: the segment in the upper half of
+    /// a number, the row in the lower. For who writes the table alone.
     pub(crate) fn places(&self, ids: impl Iterator<Item = u64>) -> Result<Vec<TableRow>> {
-        let place = |id: u64| match &self.delta {
-            Some(delta) => Ok(delta.rows.place_of(&self.base, (id >> 32) as usize, id as u32)?),
+        let view = match &self.delta {
+            Some(delta) => Some(self.view_and_whole(delta, u64::MAX)?.0),
+            None => None,
+        };
+        let place = |id: u64| match &view {
+            Some(view) => Ok(view.place_of(&self.base, (id >> 32) as usize, id as u32)?),
             None => Ok(TableRow::Base { segment: (id >> 32) as u32, row: id as u32 }),
         };
         ids.map(place).collect()
@@ -203,7 +289,9 @@ impl TableEntry {
         let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;
         let columns = self.key_columns(index)?;
         let in_base = keys.find(&self.base, &columns, is_stopped, parallel)?;
-        let is_live = |row: &TableRow| self.delta.as_ref().is_none_or(|delta| delta.rows.is_live(*row, &self.base));
+        let version = pin.map_or(0, Pin::version);
+        let is_live =
+            |row: &TableRow| self.delta.as_ref().is_none_or(|delta| delta.rows.is_live(*row, &self.base, version));
         let place = |found: storage::RowPlace| TableRow::Base { segment: found.segment, row: found.row };
         let mut rows: Vec<Option<TableRow>> =
             in_base.into_iter().map(|found| found.map(place).filter(|row| is_live(row))).collect();

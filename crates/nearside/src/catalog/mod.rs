@@ -2,8 +2,10 @@
 //!
 //! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables);
 //! readers never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic:
-//! either all its tables, versions and names are there, or none. A statement that writes a table has the table's
-//! write turn from before it takes its state until it has committed, so that no write is lost.
+//! either all its tables, versions and names are there, or none. What statements write to a table's delta changes no
+//! state: it has versions of its own, and a statement's [`Snapshot`] is a state and one of those. A statement that
+//! writes a table has the table's write turn from before it takes its snapshot until it has committed, alone or, where
+//! it writes the delta, beside others; so no write is lost.
 //!
 //! Tables come in as [`IndexedTable`] only, so none is ever without its indexes. Names of indexes are unique within a
 //! schema; those that nobody chose are chosen here, when the table is put in.
@@ -12,7 +14,7 @@
 //! it.
 //!
 //! # Limits
-//! One writer at a time per table. No transactions over several statements.
+//! No transactions over several statements.
 
 pub(crate) mod delta;
 pub(crate) mod index;
@@ -20,6 +22,7 @@ pub(crate) mod lengths;
 pub(crate) mod merges;
 pub(crate) mod placement;
 pub(crate) mod report;
+mod snapshot;
 pub(crate) mod units;
 mod workers;
 pub(crate) mod write_turns;
@@ -49,6 +52,7 @@ use crate::catalog::write_turns::WriteTurns;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
+pub(crate) use snapshot::Snapshot;
 pub(crate) use workers::Workers;
 
 /// The catalog's name in three-part names.
@@ -378,10 +382,19 @@ impl CatalogState {
         Ok(())
     }
 
-    /// A new delta over the base of `table`, which its one writer has made from what stands here and which has all its
-    /// indexes; it must still exist.
-    pub(crate) fn set_delta(&mut self, table: &TableEntry, delta: TableDelta) -> Result<()> {
-        *self.existing(table.id)? = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..table.clone() });
+    /// A delta over the base of `table`, which has all its indexes and which who writes the table alone has made from
+    /// what stands here; it must still exist.
+    pub(crate) fn set_delta(&mut self, table: &TableEntry, delta: Arc<TableDelta>) -> Result<()> {
+        *self.existing(table.id)? = Arc::new(TableEntry { delta: Some(delta), ..table.clone() });
+        Ok(())
+    }
+
+    /// A delta without a row for a table that has none. Of several who do so at the same time, the first one's stays.
+    pub(crate) fn begin_delta(&mut self, table: u64, delta: TableDelta) -> Result<()> {
+        let entry = self.existing(table)?;
+        if entry.delta.is_none() {
+            *entry = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..TableEntry::clone(entry) });
+        }
         Ok(())
     }
 
@@ -476,7 +489,14 @@ impl Catalog {
         Arc::clone(&self.state.read())
     }
 
-    /// What exists now, and a reader of units that sees the keys of just that.
+    /// What exists now, and up to which version small statements have written it.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.state.read();
+        let version = self.units.known().map_or(0, |units| units.committed());
+        Snapshot::new(Arc::clone(&state), version)
+    }
+
+    /// What exists now, and a reader of units that sees the keys of just that, and up to which version deltas are seen.
     pub(crate) fn pinned(&self) -> (Arc<CatalogState>, Option<Pin>) {
         let state = self.state.read();
         (Arc::clone(&state), self.units.known().map(|units| units.pin()))
@@ -502,14 +522,14 @@ impl Catalog {
 
     /// Changes what exists, all or nothing: when `change` fails nothing has happened.
     pub(crate) fn commit<T>(&self, change: impl FnOnce(&mut CatalogState) -> Result<T>) -> Result<T> {
-        self.commit_keys(None, change)
+        self.commit_keys(None::<(Statement, fn(u64))>, change)
     }
 
-    /// As [`commit`](Self::commit), together with what a statement has written in units: whoever is
-    /// [`pinned`](Self::pinned) sees both or neither.
+    /// As [`commit`](Self::commit), together with what a statement has written in units and what is to be marked with
+    /// its version: whoever is [`pinned`](Self::pinned) sees all of it or nothing.
     pub(crate) fn commit_keys<T>(
         &self,
-        keys: Option<Statement>,
+        keys: Option<(Statement, impl FnOnce(u64))>,
         change: impl FnOnce(&mut CatalogState) -> Result<T>,
     ) -> Result<T> {
         let one = self.commit.lock();
@@ -518,8 +538,8 @@ impl Catalog {
         let state = Arc::new(state);
         let mut current = self.state.write();
         let before = std::mem::replace(&mut *current, state);
-        if let Some(keys) = keys {
-            keys.commit();
+        if let Some((keys, mark)) = keys {
+            keys.commit_with(mark);
         }
         drop(current);
         drop(one);

@@ -53,7 +53,7 @@ pub(crate) fn columns(catalog: &CatalogState) -> Vec<ColumnReport> {
 
 /// All of a table's rows; those of its base alone where there is no memory to encode the others.
 fn shown(table: &TableEntry) -> Arc<TableVersion> {
-    table.whole().unwrap_or_else(|_| Arc::clone(&table.base))
+    table.newest().unwrap_or_else(|_| Arc::clone(&table.base))
 }
 
 fn column(table: &TableEntry, index: usize) -> ColumnReport {

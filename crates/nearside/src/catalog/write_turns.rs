@@ -1,328 +1,322 @@
-//! Whose turn it is to write a table: one statement at a time.
+//! Who may write a table: several statements of few rows beside each other, or one alone.
 //!
-//! A session that finds the turn taken leaves what it has to do behind, and whoever has the turn does it before giving
-//! the turn back (flat combining: Hendler et al., SPAA 2010). So the table's lock and the newest lines of its delta
-//! stay in the caches of one cpu, where handing them from cpu to cpu costs about as much as a small write.
+//! Statements that write rows of a delta *share* the turn: what keeps them from changing the same row or key is in the
+//! delta and in the units. Who changes more than the delta (many rows, columns, placement), or puts a merge in its
+//! place, has the turn *alone*: it begins when the last that shares has ended, and none begins before it. Work may be
+//! left for good ([`WriteTurns::leave`]) by who must not wait, a worker: whoever gives the turn back last does it, alone.
 //!
-//! Invariants: work is done once, or taken back by who left it and never done; work that is left behind is done by
-//! somebody although everybody sleeps: who gives the turn back wakes the first that waits, and who has left work behind
-//! tries to get the turn before it sleeps. A panic in work reaches who left it. Work may also be left for good
-//! ([`WriteTurns::leave`]), by who must not wait.
+//! Invariants: nobody has the turn beside who has it alone; work that is left behind is done once, by somebody, although
+//! everybody sleeps: it is done before the turn is given back, and who comes while some is left and nobody has the turn
+//! does it first. A panic in it ends there.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How long a statement sleeps at most before it looks whether it was cancelled.
 const WAIT: Duration = Duration::from_millis(20);
-
 /// How often a statement looks whether it is its turn before it falls asleep: a small write takes less time than
 /// falling asleep and being woken.
 const LOOKS: usize = 50;
 
-/// How much work of others a session does before it gives the turn back: about 200 us of small writes, which it waits
-/// for after its own.
-const OTHERS_MAX: usize = 16;
+type Work = Box<dyn FnOnce() + Send>;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WriteTurns {
-    turn: Mutex<()>,
-    left: Mutex<VecDeque<Arc<Left>>>,
+    state: Mutex<State>,
+    /// The turn was given back, or somebody who waited for it alone does so no more.
+    changed: Condvar,
 }
 
-/// Work that was left behind.
-struct Left {
-    /// None once it is being done, or was taken back.
-    work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    is_done: AtomicBool,
-    /// Who waits for it; nobody where it was left for good.
-    by: Option<Thread>,
+#[derive(Default)]
+struct State {
+    /// How many share the turn.
+    sharing: usize,
+    is_alone: bool,
+    /// How many wait to have it alone.
+    waiting_alone: usize,
+    left: VecDeque<Work>,
 }
 
-/// The right to write the table.
+/// The right to write the table alone.
 #[derive(Debug)]
-pub(crate) struct WriteTurn<'a> {
-    turns: &'a WriteTurns,
-    held: Option<MutexGuard<'a, ()>>,
+pub(crate) struct WriteTurn<'a>(&'a WriteTurns);
+
+/// The right to write rows of its delta beside others.
+#[derive(Debug)]
+pub(crate) struct SharedTurn<'a>(&'a WriteTurns);
+
+impl State {
+    fn is_free(&self) -> bool {
+        self.sharing == 0 && !self.is_alone
+    }
 }
 
 impl WriteTurns {
-    /// Waits for the turn as long as `go_on` says so.
+    /// Waits to have the turn alone, as long as `go_on` says so.
     ///
     /// # Errors
     /// Those of `go_on`.
-    pub(crate) fn next<E>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<WriteTurn<'_>, E> {
-        let mut looks = 0;
-        loop {
-            let held = if looks < LOOKS { self.turn.try_lock() } else { self.turn.try_lock_for(WAIT) };
-            if held.is_some() {
-                return Ok(WriteTurn { turns: self, held });
+    pub(crate) fn next<E>(&self, go_on: impl FnMut() -> Result<(), E>) -> Result<WriteTurn<'_>, E> {
+        let mut state = self.state.lock();
+        state.waiting_alone += 1;
+        let waited = self.wait(&mut state, State::is_free, go_on);
+        state.waiting_alone -= 1;
+        match waited {
+            Ok(()) => state.is_alone = true,
+            // Those that share may have waited for this one.
+            Err(_) => {
+                self.changed.notify_all();
             }
-            match looks {
-                ..LOOKS => std::thread::yield_now(),
-                _ => go_on()?,
-            }
-            looks += 1;
         }
+        waited.map(|()| WriteTurn(self))
     }
 
-    /// What `work` gives, done when nobody else has the turn, on this thread or on another one; it is not begun once
-    /// `go_on` has said that it should not.
+    /// Waits to have the turn beside others, as long as `go_on` says so.
     ///
     /// # Errors
-    /// Those of `go_on`; then the work was not done.
-    ///
-    /// # Panics
-    /// Where the work does.
-    pub(crate) fn run<T: Send + 'static, E>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-        mut go_on: impl FnMut() -> Result<(), E>,
-    ) -> Result<T, E> {
-        if let Some(_turn) = self.try_next() {
-            return Ok(work());
+    /// Those of `go_on`.
+    pub(crate) fn share<E>(&self, go_on: impl FnMut() -> Result<(), E>) -> Result<SharedTurn<'_>, E> {
+        let mut state = self.state.lock();
+        let may_share = |state: &State| !state.is_alone && state.waiting_alone == 0 && state.left.is_empty();
+        self.wait(&mut state, may_share, go_on)?;
+        state.sharing += 1;
+        Ok(SharedTurn(self))
+    }
+
+    /// Has `work` done when nobody else has the turn: at once on this thread, or by who gives the turn back. Waits for
+    /// nobody. A panic in it ends there. Who has the turn and panics leaves it to the next one.
+    pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.lock();
+        state.left.push_back(Box::new(work));
+        if state.is_free() {
+            self.do_left(&mut state);
         }
-        let result = Arc::new(Mutex::new(None));
-        let to = Arc::clone(&result);
-        let work = move || *to.lock() = Some(catch_unwind(AssertUnwindSafe(work)));
-        let left = Arc::new(Left {
-            work: Mutex::new(Some(Box::new(work))),
-            is_done: AtomicBool::new(false),
-            by: Some(std::thread::current()),
-        });
-        self.left.lock().push_back(Arc::clone(&left));
+    }
+
+    /// Waits for `is_ready`, doing what was left behind where nobody else will.
+    fn wait<E>(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        is_ready: impl Fn(&State) -> bool,
+        mut go_on: impl FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut looks = 0;
-        while !left.is_done.load(Ordering::Acquire) {
-            // Giving the turn back does what was left behind.
-            if self.try_next().is_some() {
-                continue;
+        loop {
+            if state.is_free() && !state.left.is_empty() {
+                self.do_left(state);
             }
-            match looks {
-                ..LOOKS => std::thread::yield_now(),
-                _ => {
-                    if let Err(stopped) = go_on()
-                        && left.work.lock().take().is_some()
-                    {
-                        // Who is behind it is to be woken in its place.
-                        self.left.lock().retain(|of| !Arc::ptr_eq(of, &left));
-                        // It may be that nobody else looks for it any more.
-                        drop(self.try_next());
-                        return Err(stopped);
-                    }
-                    std::thread::park_timeout(WAIT);
+            if is_ready(state) {
+                return Ok(());
+            }
+            if looks < LOOKS {
+                MutexGuard::unlocked(state, std::thread::yield_now);
+            } else {
+                MutexGuard::unlocked(state, &mut go_on)?;
+                // It may be ready by now.
+                if !is_ready(state) {
+                    self.changed.wait_for(state, WAIT);
                 }
             }
             looks += 1;
         }
-        let done = result.lock().take();
-        match done {
-            Some(done) => Ok(done.unwrap_or_else(|panic| resume_unwind(panic))),
-            None => unreachable!("work that is done has a result"),
-        }
     }
 
-    /// Has `work` done when nobody else has the turn: at once on this thread, or by who has the turn before that one
-    /// gives it back. Waits for nobody. A panic in it ends there. Who has the turn and panics leaves it to the next
-    /// one.
-    pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {
-        let work = move || {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                tracing::error!("work that was left behind failed: {}", sched::panic_text(panic.as_ref()));
-            }
-        };
-        let left = Left { work: Mutex::new(Some(Box::new(work))), is_done: AtomicBool::new(false), by: None };
-        self.left.lock().push_back(Arc::new(left));
-        // Who had the turn may have looked before.
-        drop(self.try_next());
-    }
-
-    fn try_next(&self) -> Option<WriteTurn<'_>> {
-        self.turn.try_lock().map(|held| WriteTurn { turns: self, held: Some(held) })
-    }
-
-    fn first_left(&self) -> Option<Arc<Left>> {
-        self.left.lock().front().cloned()
-    }
-}
-
-impl WriteTurn<'_> {
-    /// Does what others have left behind, in its order.
-    fn do_others(&self) {
-        for _ in 0..OTHERS_MAX {
-            let Some(left) = self.turns.left.lock().pop_front() else { return };
-            let work = left.work.lock().take();
-            // What was taken back is nobody's.
-            if let Some(work) = work {
-                work();
-                left.is_done.store(true, Ordering::Release);
-                if let Some(by) = &left.by {
-                    by.unpark();
+    /// Does what was left behind, alone, as who has the turn free.
+    fn do_left(&self, state: &mut MutexGuard<'_, State>) {
+        state.is_alone = true;
+        while let Some(work) = state.left.pop_front() {
+            MutexGuard::unlocked(state, || {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    tracing::error!("work that was left behind failed: {}", sched::panic_text(panic.as_ref()));
                 }
+            });
+        }
+        state.is_alone = false;
+        self.changed.notify_all();
+    }
+
+    /// The turn was given back.
+    fn given_back(&self, state: &mut MutexGuard<'_, State>) {
+        if !state.is_free() {
+            return;
+        }
+        match state.left.is_empty() || std::thread::panicking() {
+            true => {
+                self.changed.notify_all();
             }
+            false => self.do_left(state),
         }
     }
 }
 
 impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            self.do_others();
-        }
-        drop(self.held.take());
-        // What was left behind since then has nobody but who left it, who may have found the turn taken.
-        if let Some(next) = self.turns.first_left() {
-            match &next.by {
-                Some(by) => by.unpark(),
-                // The next one to have the turn does it.
-                None if std::thread::panicking() => {}
-                // Nobody waits for it: whoever has the turn by now does it, or else this thread.
-                None => drop(self.turns.try_next()),
-            }
-        }
+        let mut state = self.0.state.lock();
+        state.is_alone = false;
+        self.0.given_back(&mut state);
     }
 }
 
-impl std::fmt::Debug for Left {
+impl Drop for SharedTurn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.sharing -= 1;
+        self.0.given_back(&mut state);
+    }
+}
+
+impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Left").field("is_done", &self.is_done).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("sharing", &self.sharing)
+            .field("is_alone", &self.is_alone)
+            .field("waiting_alone", &self.waiting_alone)
+            .field("left", &self.left.len())
+            .finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
     use super::*;
 
-    /// Counts work; two at a time are a fault.
+    fn goes() -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    /// Who is inside, and what was done.
     #[derive(Default)]
     struct Counted {
-        inside: AtomicBool,
-        n: AtomicUsize,
+        sharing: AtomicUsize,
+        is_alone: AtomicBool,
+        done: AtomicUsize,
+        most_sharing: AtomicUsize,
     }
 
     impl Counted {
-        fn work(&self) {
-            assert!(!self.inside.swap(true, Relaxed), "two have the turn");
-            self.n.fetch_add(1, Relaxed);
-            if self.n.load(Relaxed).is_multiple_of(64) {
+        fn alone(&self) {
+            assert!(!self.is_alone.swap(true, SeqCst), "two are alone");
+            assert_eq!(self.sharing.load(SeqCst), 0, "one is alone beside others");
+            self.yield_now_and_then();
+            self.is_alone.store(false, SeqCst);
+        }
+
+        fn shared(&self) {
+            let sharing = self.sharing.fetch_add(1, SeqCst) + 1;
+            assert!(!self.is_alone.load(SeqCst), "one shares beside who is alone");
+            self.most_sharing.fetch_max(sharing, SeqCst);
+            self.yield_now_and_then();
+            self.sharing.fetch_sub(1, SeqCst);
+        }
+
+        fn yield_now_and_then(&self) {
+            if self.done.fetch_add(1, SeqCst).is_multiple_of(16) {
                 std::thread::yield_now();
             }
-            self.inside.store(false, Relaxed);
         }
     }
 
     #[test]
-    fn work_is_done_once_and_alone_or_taken_back() {
-        let (turns, counted) = (WriteTurns::default(), Arc::new(Counted::default()));
-        let done = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for thread in 0..6_usize {
-                let (turns, counted, done) = (&turns, &counted, &done);
-                scope.spawn(move || {
-                    for n in 0..2000_usize {
-                        let own = Arc::clone(counted);
-                        let went_on = match (thread, n % 3) {
-                            (0, _) => turns.next(|| Ok::<(), ()>(())).map(|_turn| own.work()),
-                            (1, 0) => turns.run(move || own.work(), || Err(())),
-                            _ => turns.run(move || own.work(), || Ok(())),
-                        };
-                        done.fetch_add(usize::from(went_on.is_ok()), Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(counted.n.load(Relaxed), done.load(Relaxed));
-        assert!(done.load(Relaxed) >= 5 * 2000);
-        assert!(turns.left.lock().is_empty());
-    }
-
-    /// Nobody waits for it, and it is done once although those that have the turn come and go.
-    #[test]
-    fn work_that_is_left_for_good_is_done_once() {
+    fn one_is_alone_or_several_share_and_what_is_left_is_done_once() {
         let (turns, counted) = (Arc::new(WriteTurns::default()), Arc::new(Counted::default()));
         std::thread::scope(|scope| {
-            for thread in 0..5_usize {
+            for thread in 0..6_usize {
                 let (turns, counted) = (&turns, &counted);
                 scope.spawn(move || {
                     for n in 0..2000_usize {
-                        let own = Arc::clone(counted);
-                        match (thread + n) % 3 {
-                            0 => turns.next(|| Ok::<(), ()>(())).map(|_turn| own.work()).unwrap(),
-                            1 => turns.run(move || own.work(), || Ok::<(), ()>(())).unwrap(),
-                            _ => turns.leave(move || own.work()),
+                        match (thread + n) % 6 {
+                            0 => {
+                                let Ok(_turn) = turns.next(goes);
+                                counted.alone();
+                            }
+                            1 => {
+                                let own = Arc::clone(counted);
+                                turns.leave(move || own.alone());
+                            }
+                            _ => {
+                                let Ok(_turn) = turns.share(goes);
+                                counted.shared();
+                            }
                         }
                     }
                 });
             }
         });
-        assert_eq!((counted.n.load(Relaxed), turns.left.lock().len()), (10_000, 0));
-        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
-        turns.leave(|| panic!("planted"));
-        let own = Arc::clone(&counted);
-        turns.leave(move || own.work());
-        assert_eq!(counted.n.load(Relaxed), 10_000);
-        drop(turn);
-        assert_eq!(counted.n.load(Relaxed), 10_001);
+        assert_eq!((counted.done.load(SeqCst), turns.state.lock().left.len()), (12_000, 0));
+        assert!(counted.most_sharing.load(SeqCst) > 1, "nobody shared");
     }
 
     #[test]
-    fn a_panic_reaches_who_left_the_work() {
+    fn who_waits_to_be_alone_comes_before_those_who_would_share() {
         let turns = WriteTurns::default();
-        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
-        let failed = std::thread::scope(|scope| {
-            let waits = scope.spawn(|| turns.run(|| panic!("planted"), || Ok::<(), ()>(())));
-            while turns.left.lock().is_empty() {
+        let Ok(first) = turns.share(goes);
+        let Ok(second) = turns.share(goes);
+        std::thread::scope(|scope| {
+            let alone = scope.spawn(|| drop(turns.next(goes)));
+            while turns.state.lock().waiting_alone == 0 {
                 std::thread::yield_now();
             }
-            drop(turn);
-            waits.join()
+            // Nobody else begins to share, who is stopped meanwhile neither.
+            assert!(turns.share(|| Err(())).is_err());
+            drop(first);
+            assert!(turns.share(|| Err(())).is_err());
+            drop(second);
+            alone.join().unwrap();
         });
-        assert_eq!(sched::panic_text(failed.unwrap_err().as_ref()), "planted");
-        assert_eq!(turns.run(|| 7, || Ok::<(), ()>(())), Ok(7));
+        let Ok(_turn) = turns.share(goes);
     }
 
     #[test]
-    fn who_is_stopped_while_it_waits_takes_its_work_back() {
+    fn who_is_stopped_while_it_waits_holds_nobody_up() {
         let turns = WriteTurns::default();
-        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
-        let stopped = std::thread::scope(|scope| {
-            let waits = scope.spawn(|| turns.run(|| unreachable!("it was taken back"), || Err::<(), _>("stopped")));
-            waits.join().unwrap()
-        });
-        drop(turn);
-        assert_eq!(stopped, Err("stopped"));
+        let Ok(shared) = turns.share(goes);
+        assert!(turns.next(|| Err(())).is_err());
+        let Ok(other) = turns.share(goes);
+        drop((shared, other));
+        let Ok(alone) = turns.next(goes);
+        assert!(turns.share(|| Err(())).is_err() && turns.next(|| Err(())).is_err());
+        drop(alone);
+        assert!(turns.state.lock().is_free());
     }
 
-    /// Who took its work back neither has its place kept nor its thread woken.
+    /// What is left is done at once where nobody has the turn, else by the last who gives it back; a panic in it, and
+    /// one of who has the turn, harm nobody else.
     #[test]
-    fn who_waits_behind_work_that_was_taken_back_is_woken() {
-        let (turns, stops) = (WriteTurns::default(), AtomicBool::new(false));
-        let turn = turns.next(|| Ok::<(), ()>(())).unwrap();
-        std::thread::scope(|scope| {
-            let left = |n: usize| {
-                while turns.left.lock().len() != n {
-                    std::thread::yield_now();
-                }
-            };
-            let stops = &stops;
-            let until_stopped = || if stops.load(Relaxed) { Err(()) } else { Ok(()) };
-            let turns = &turns;
-            let first = scope.spawn(move || turns.run(|| unreachable!("it was taken back"), until_stopped));
-            left(1);
-            let second = scope.spawn(|| turns.run(|| 2, || Ok::<(), ()>(())));
-            left(2);
-            stops.store(true, Relaxed);
-            left(1);
-            assert_eq!(first.join().unwrap(), Err::<(), ()>(()));
-            drop(turn);
-            assert_eq!(second.join().unwrap(), Ok(2));
+    fn what_is_left_survives_panics() {
+        let (turns, done) = (Arc::new(WriteTurns::default()), Arc::new(AtomicUsize::new(0)));
+        let work = || {
+            let done = Arc::clone(&done);
+            move || {
+                done.fetch_add(1, SeqCst);
+            }
+        };
+        turns.leave(work());
+        assert_eq!(done.load(SeqCst), 1);
+        let (Ok(first), Ok(second)) = (turns.share(goes), turns.share(goes));
+        turns.leave(|| panic!("planted"));
+        turns.leave(work());
+        drop(first);
+        assert_eq!(done.load(SeqCst), 1);
+        drop(second);
+        assert_eq!(done.load(SeqCst), 2);
+        let of_who_panics = Arc::clone(&turns);
+        let own = work();
+        let panicked = std::thread::spawn(move || {
+            let Ok(_turn) = of_who_panics.next(goes);
+            of_who_panics.leave(own);
+            panic!("planted");
         });
+        assert!(panicked.join().is_err());
+        assert_eq!(done.load(SeqCst), 2);
+        let Ok(_turn) = turns.share(goes);
+        assert_eq!(done.load(SeqCst), 3);
     }
 }

@@ -22,29 +22,24 @@ use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
 use super::{LoweredPlan, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
-use crate::catalog::CatalogState;
+use crate::catalog::Snapshot;
 use crate::error::{Error, Result};
 
 /// The plan of a native subtree over the rows of one catalog state.
-pub(crate) fn bind(node: &LoweredPlan, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
+pub(crate) fn bind(node: &LoweredPlan, catalog: &Snapshot, props: ExecutionProps) -> Result<Plan> {
     bind_with(node, catalog, props, Slots::new())
 }
 
 /// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared
 /// with.
-pub(crate) fn bind_with(
-    node: &LoweredPlan,
-    catalog: &CatalogState,
-    props: ExecutionProps,
-    slots: Slots,
-) -> Result<Plan> {
+pub(crate) fn bind_with(node: &LoweredPlan, catalog: &Snapshot, props: ExecutionProps, slots: Slots) -> Result<Plan> {
     bind_as_written(node, catalog, props, slots).map(exec::optimize)
 }
 
 /// As [`bind_with`], and nothing is moved to where it costs less.
 pub(crate) fn bind_as_written(
     node: &LoweredPlan,
-    catalog: &CatalogState,
+    catalog: &Snapshot,
     props: ExecutionProps,
     slots: Slots,
 ) -> Result<Plan> {

@@ -11,7 +11,7 @@ use datafusion_expr::LogicalPlan;
 use exec::Plan;
 
 use super::Props;
-use crate::catalog::CatalogState;
+use crate::catalog::Snapshot;
 use crate::error::Result;
 use crate::rewrite::shared_queries::SharedQuery;
 
@@ -21,7 +21,7 @@ pub(super) type BindOperator = fn(&Binder<'_>, &LogicalPlan) -> Result<Plan>;
 /// What binding one subtree needs.
 pub(super) struct Binder<'a> {
     /// Stored tables.
-    pub catalog: &'a CatalogState,
+    pub catalog: &'a Snapshot,
     /// The statement's time and settings, and the values of parameters.
     pub props: &'a Props,
     /// Plans of queries that stand in several places, by id.
@@ -34,7 +34,7 @@ pub(super) struct Binder<'a> {
 
 impl<'a> Binder<'a> {
     /// Over one state; `operator` binds whatever is no query that stands in several places.
-    pub(super) fn new(catalog: &'a CatalogState, props: &'a Props, operator: BindOperator) -> Binder<'a> {
+    pub(super) fn new(catalog: &'a Snapshot, props: &'a Props, operator: BindOperator) -> Binder<'a> {
         Binder {
             catalog,
             props,

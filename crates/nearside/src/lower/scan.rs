@@ -8,12 +8,12 @@ use exec::{Output, Plan};
 
 use super::predicate::predicate;
 use super::{Props, bug};
-use crate::catalog::CatalogState;
+use crate::catalog::Snapshot;
 use crate::error::{Error, Result};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// The plan of one scan, filters and limit pushed into it included.
-pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props) -> Result<Plan> {
+pub(crate) fn bind_scan(scan: &TableScan, catalog: &Snapshot, props: &Props) -> Result<Plan> {
     let source = scan
         .source
         .downcast_ref::<StoredSource>()
@@ -35,8 +35,8 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
         None => (0..source.schema.fields().len()).collect(),
     };
     let snapshot = match source.row_ids {
-        true => Arc::new(table.whole()?.with_row_ids(ROW_ID)),
-        false => table.whole()?,
+        true => Arc::new(catalog.whole(table)?.with_row_ids(ROW_ID)),
+        false => catalog.whole(table)?,
     };
     if scan.filters.is_empty() {
         let plan = Plan::scan(Arc::clone(&source.shown), snapshot, wanted).map_err(bug)?;

@@ -21,7 +21,7 @@ use datafusion_sql::planner::object_name_to_table_reference;
 use datafusion_sql::unparser::expr_to_sql;
 use sqlparser::ast::{self, ObjectName};
 
-use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, ViewEntry};
+use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
@@ -60,7 +60,7 @@ pub(crate) struct PlanContext<'a> {
     /// Functions and settings.
     pub planner: &'a Planner,
     /// What exists.
-    pub catalog: Arc<CatalogState>,
+    pub catalog: Snapshot,
     /// The system views and `information_schema`.
     pub system: Arc<dyn SystemTables>,
     /// The views that are being planned, from the outermost in.
@@ -137,7 +137,7 @@ impl PlanContext<'_> {
         let outermost = self.planning.is_empty();
         let inner = PlanContext {
             planner: self.planner,
-            catalog: Arc::clone(&self.catalog),
+            catalog: self.catalog.clone(),
             system: Arc::clone(&self.system),
             planning,
             stop: self.stop.clone(),

@@ -93,7 +93,7 @@ impl PlannedQuery {
         let known = self.bound.lock().clone();
         if let Some(known) = known
             && let Some(table) = running.catalog.by_id(known.table)
-            && let whole = table.whole()?
+            && let whole = running.catalog.whole(table)?
             // The very version: as long as it is known here, no other one can lie in its place.
             && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&whole))
             && let Some(plan) = known.plan.with_values(&whole, &values)
@@ -127,7 +127,7 @@ impl BoundPlan {
         }
         let empty = Arc::new(TableVersion::empty(&entry.base.schema));
         let Some(plan) = bound.with_values(&empty, values) else { return Ok(None) };
-        let version = Arc::downgrade(&entry.whole()?);
+        let version = Arc::downgrade(&running.catalog.whole(entry)?);
         Ok(Some(BoundPlan { table, version, plan, schema: Arc::clone(&lowered.schema) }))
     }
 }

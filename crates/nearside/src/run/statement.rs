@@ -12,7 +12,7 @@ use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
 use storage::{Interruption, StoreError};
 
-use crate::catalog::{Catalog, CatalogState, Workers};
+use crate::catalog::{Catalog, Snapshot, Workers};
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
@@ -32,7 +32,7 @@ pub(crate) struct RunningStatement {
     /// Functions and settings.
     pub planner: Arc<Planner>,
     /// What exists; replaced once by a writing statement when it is its turn to write its table.
-    pub catalog: Arc<CatalogState>,
+    pub catalog: Snapshot,
     /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
     pub home: Arc<Catalog>,
     /// What its tasks touch.
@@ -60,7 +60,7 @@ impl RunningStatement {
             statement,
             inner: Arc::clone(inner),
             planner,
-            catalog: inner.catalog.state(),
+            catalog: inner.catalog.snapshot(),
             home: Arc::clone(&inner.catalog),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
@@ -70,11 +70,11 @@ impl RunningStatement {
 
     /// The same statement over what exists now.
     pub(crate) fn refreshed(&self) -> RunningStatement {
-        self.over(self.home.state())
+        self.over(self.home.snapshot())
     }
 
     /// The same statement over another state.
-    pub(crate) fn over(&self, catalog: Arc<CatalogState>) -> RunningStatement {
+    pub(crate) fn over(&self, catalog: Snapshot) -> RunningStatement {
         RunningStatement {
             statement: Arc::clone(&self.statement),
             inner: Arc::clone(&self.inner),
@@ -90,7 +90,7 @@ impl RunningStatement {
     /// The same statement in an empty catalog of its own.
     pub(crate) fn scratch(&self) -> RunningStatement {
         let home = Arc::new(self.home.scratch());
-        RunningStatement { home: Arc::clone(&home), ..self.over(home.state()) }
+        RunningStatement { home: Arc::clone(&home), ..self.over(home.snapshot()) }
     }
 
     /// What expressions are planned with: the time of the statement and the session's settings.
@@ -105,7 +105,7 @@ impl RunningStatement {
     pub(crate) fn plan_context(&self) -> PlanContext<'_> {
         PlanContext {
             planner: &self.planner,
-            catalog: Arc::clone(&self.catalog),
+            catalog: self.catalog.clone(),
             system: (self.inner.system_tables)(&self.inner),
             planning: Vec::new(),
             stop: self.stop(),

@@ -24,6 +24,7 @@ use datafusion_expr::{LogicalPlan, TableScanBuilder};
 use numa::Reservation;
 use sqlparser::ast::DoUpdate;
 use storage::{Keys, TableRow, TableVersion};
+use units::versions::Pin;
 
 use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
 use crate::catalog::index::{IndexEntry, Origin, indexed, position};
@@ -37,10 +38,10 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
-use crate::statements::small::write_small;
+use crate::statements::small::{Known, KnownKeys, SmallWrite, write_beside_others, write_small};
 use crate::statements::stage::{PartStager, as_kept, build};
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable, nullable_values};
-use crate::statements::writer::merged;
+use crate::statements::writer::{Attempt, merged};
 use crate::statements::written;
 use crate::tables::sources::GivenSource;
 use crate::tables::stored::StoredSource;
@@ -235,6 +236,8 @@ pub(super) struct Taken<'a> {
     keys: Keys,
     /// The rows that have them.
     existing: Vec<Option<TableRow>>,
+    /// Up to which version they were looked for.
+    version: Option<u64>,
 }
 
 impl<'a> Taken<'a> {
@@ -252,9 +255,21 @@ impl<'a> Taken<'a> {
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {
-            FoundKeys::Rows(existing) => Ok(Some(Taken { number, index, values, keys, existing })),
+            FoundKeys::Rows(existing) => {
+                let version = pin.as_ref().map(Pin::version);
+                Ok(Some(Taken { number, index, values, keys, existing, version }))
+            }
             FoundKeys::Clash => Ok(None),
         }
+    }
+
+    /// What an index has to know where rows with these keys, no two of which are alike, take the place of those that
+    /// have them, or nothing does.
+    fn known(&self) -> KnownKeys {
+        let codes: Vec<Option<u64>> = self.keys.codes().collect();
+        let of_delta = |row: &Option<TableRow>| matches!(row, Some(TableRow::Delta { .. }));
+        let removed = self.existing.iter().zip(&codes).filter(|(row, _)| of_delta(row)).filter_map(|(_, code)| *code);
+        KnownKeys { index: self.number, removed: removed.collect(), added: codes }
     }
 
     /// The rows that have some of the keys, in their order.
@@ -306,7 +321,7 @@ impl Update {
         let pairs = pairs_table(table, &columns, &excluded);
         let mut state = CatalogState::clone(&running.catalog);
         state.put_table(Name::clone(&pairs.name), indexed(pairs.clone(), running)?)?;
-        let running = running.over(Arc::new(state));
+        let running = running.over(running.catalog.over(Arc::new(state)));
         let name = written::name(&pairs.name);
         let statement = as_update(update, &Pairs { table: &name, alias, columns: &columns, excluded: &excluded })?;
         check_assignments(&statement)?;
@@ -452,20 +467,12 @@ impl Changes {
         proposed: &RecordBatch,
         running: &Arc<RunningStatement>,
     ) -> Result<Option<u64>> {
-        let count = (self.new.len() + self.gone.len()) as u64;
+        let count = self.count();
         if count == 0 {
             return Ok(Some(0));
         }
-        let new = match self.new.len() == proposed.num_rows() {
-            true => proposed.clone(),
-            false => take_record_batch(proposed, &UInt32Array::from(self.new))?,
-        };
-        let added = match &self.changed {
-            None => new,
-            Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
-            Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
-        };
-        if write_small(table, &added, (&self.gone, &[]), running)? {
+        let added = self.added(proposed)?;
+        if write_small(table, &added, &self.gone, running)? {
             return Ok(Some(count));
         }
         if table.delta.is_some() {
@@ -484,6 +491,47 @@ impl Changes {
         let version = deleted.apply(table)?;
         commit_checked(new.appended_to(table, &version), running)?;
         Ok(Some(count))
+    }
+}
+
+impl Changes {
+    /// As [`apply`](Self::apply), for who writes the table beside others: all proposed rows, or none, in the place of
+    /// those that have their keys.
+    pub(super) fn apply_beside_others(
+        &self,
+        table: &TableEntry,
+        proposed: &RecordBatch,
+        taken: &Taken<'_>,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Attempt<u64>> {
+        let count = self.count();
+        if count == 0 {
+            return Ok(Attempt::Done(0));
+        }
+        let keys = taken.known();
+        let known = Known { of_row: &[], of_rows: Some(&keys), version: taken.version };
+        Ok(match write_beside_others(table, &self.added(proposed)?, (&self.gone, known), running)? {
+            SmallWrite::Done => Attempt::Done(count),
+            SmallWrite::NotSmall => Attempt::Alone,
+            SmallWrite::Met => Attempt::Again,
+        })
+    }
+
+    fn count(&self) -> u64 {
+        (self.new.len() + self.gone.len()) as u64
+    }
+
+    /// The rows that are added.
+    fn added(&self, proposed: &RecordBatch) -> Result<RecordBatch> {
+        let new = match self.new.len() == proposed.num_rows() {
+            true => proposed.clone(),
+            false => take_record_batch(proposed, &UInt32Array::from(self.new.clone()))?,
+        };
+        Ok(match &self.changed {
+            None => new,
+            Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
+            Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{Field, Schema};
 
+use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{Name, TableEntry};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::run::statement::RunningStatement;
 use crate::statements::conflict::{Changes, Taken, small_or_merged};
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
-use crate::statements::writer::as_small_writer;
+use crate::statements::writer::{Attempt, as_small_writer, beside_others};
 
 /// A table's primary key, and which of its unique indexes that is.
 ///
@@ -63,43 +64,74 @@ pub(crate) fn fitted_keys(keys: Vec<ArrayRef>, table: &TableEntry, index: &Index
 /// Columns that are not the table's, values that do not fit, a key that is given twice, another key that would be
 /// there twice, no memory.
 pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningStatement>) -> Result<u64> {
-    as_small_writer(name, running, |table, running| {
-        let rows = in_order(rows, table)?;
+    let of = |table: &TableEntry| in_order(rows, table);
+    fn changes<'t>(table: &'t TableEntry, rows: &RecordBatch, running: &Arc<RunningStatement>) -> Result<Decided<'t>> {
         let (number, index) = primary_key(table)?;
-        let put = |table: &TableEntry, running: &Arc<RunningStatement>| {
-            let Some(taken) = Taken::of(table, number, index, &rows, running)? else { return Ok(None) };
-            if let Some(values) = taken.twice() {
-                return Err(Error::Execution(format!(
-                    "the key ({}) = ({values}) of table '{}' is given twice; give each key once",
-                    index.columns.join(", "),
-                    table.name.shown()
-                )));
-            }
-            let new = (0..rows.num_rows() as u32).collect();
-            let changes = Changes { new, gone: taken.existing(), changed: None };
-            changes.apply(table, &rows, running)
-        };
-        small_or_merged(rows.num_rows(), table, running, put)?;
-        Ok(rows.num_rows() as u64)
-    })
+        let Some(taken) = Taken::of(table, number, index, rows, running)? else { return Ok(None) };
+        if let Some(values) = taken.twice() {
+            return Err(Error::Execution(format!(
+                "the key ({}) = ({values}) of table '{}' is given twice; give each key once",
+                index.columns.join(", "),
+                table.name.shown()
+            )));
+        }
+        let new = (0..rows.num_rows() as u32).collect();
+        Ok(Some((Changes { new, gone: taken.existing(), changed: None }, rows.clone(), taken)))
+    }
+    written(name, &of, &changes, running)?;
+    Ok(rows.num_rows() as u64)
 }
 
 /// Takes away the rows that have some primary keys; how many there were.
 ///
 /// # Errors
 /// Keys of other types, a cancelled statement, no memory.
-pub(crate) fn delete(name: &Name, keys: Vec<ArrayRef>, running: &Arc<RunningStatement>) -> Result<u64> {
-    as_small_writer(name, running, |table, running| {
+pub(crate) fn delete(name: &Name, keys: &[ArrayRef], running: &Arc<RunningStatement>) -> Result<u64> {
+    let of = |table: &TableEntry| fitted_keys(keys.to_vec(), table, primary_key(table)?.1);
+    fn changes<'t>(table: &'t TableEntry, keys: &RecordBatch, running: &Arc<RunningStatement>) -> Result<Decided<'t>> {
         let (number, index) = primary_key(table)?;
-        let keys = fitted_keys(keys, table, index)?;
+        let Some(taken) = Taken::of(table, number, index, keys, running)? else { return Ok(None) };
+        // A key that is given twice has one row.
+        let mut gone = taken.existing();
+        gone.sort_unstable();
+        gone.dedup();
         let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
-        small_or_merged(keys.num_rows(), table, running, |table, running| {
-            let Some(taken) = Taken::of(table, number, index, &keys, running)? else { return Ok(None) };
-            // A key that is given twice has one row.
-            let mut gone = taken.existing();
-            gone.sort_unstable();
-            gone.dedup();
-            Changes { new: Vec::new(), gone, changed: None }.apply(table, &none, running)
+        Ok(Some((Changes { new: Vec::new(), gone, changed: None }, none, taken)))
+    }
+    written(name, &of, &changes, running)
+}
+
+/// What is to be done, the rows that it is of, and what is known of their keys; `None` where two keys have one code.
+type Decided<'t> = Option<(Changes, RecordBatch, Taken<'t>)>;
+
+/// What is to be done for rows or keys.
+type ChangesOf<'a> = dyn for<'t> Fn(&'t TableEntry, &RecordBatch, &Arc<RunningStatement>) -> Result<Decided<'t>> + 'a;
+
+/// Does what `changes` says of what `of` gives: beside other statements where it is of few rows, else alone.
+fn written(
+    name: &Name,
+    of: &dyn Fn(&TableEntry) -> Result<RecordBatch>,
+    changes: &ChangesOf<'_>,
+    running: &Arc<RunningStatement>,
+) -> Result<u64> {
+    let few = beside_others(name, running, |table, running| {
+        let rows = of(table)?;
+        if rows.num_rows() > SMALL_ROWS_MAX {
+            return Ok(Attempt::Alone);
+        }
+        match changes(table, &rows, running)? {
+            Some((changes, rows, taken)) => changes.apply_beside_others(table, &rows, &taken, running),
+            None => Ok(Attempt::Alone),
+        }
+    })?;
+    if let Some(count) = few {
+        return Ok(count);
+    }
+    as_small_writer(name, running, |table, running| {
+        let rows = of(table)?;
+        small_or_merged(rows.num_rows(), table, running, |table, running| match changes(table, &rows, running)? {
+            Some((changes, rows, _)) => changes.apply(table, &rows, running),
+            None => Ok(None),
         })
     })
 }

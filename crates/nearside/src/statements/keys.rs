@@ -169,7 +169,7 @@ pub(crate) fn by_grouping(
         table = written::name(name),
         present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
     );
-    let running = Arc::new(running.over(Arc::new(state)));
+    let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
     for batch in query::run(plan, running, true)? {
         let batch = batch?;

@@ -17,7 +17,7 @@ use arrow::array::ArrayRef;
 use exec::SchedParallel;
 use numa::Budget;
 use sched::{Affinity, Priority, Statement};
-use storage::{Compacted, Delta, Keys, SegmentVersion, Serial, StoreError, TableVersion};
+use storage::{Caught, Compacted, DeltaView, Keys, SegmentVersion, Serial, StoreError, TableVersion};
 
 use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
 use crate::catalog::index::indexed;
@@ -221,6 +221,8 @@ struct Merge {
 struct Prepared {
     /// The state.
     before: Arc<TableEntry>,
+    /// What was committed of its delta by then.
+    view: DeltaView,
     /// All of its rows as segments.
     whole: Arc<TableVersion>,
     /// Those that the delta's rows became first, compacted.
@@ -237,7 +239,8 @@ impl Merge {
         let Some(before) = state.by_id(self.table).filter(|table| table.delta.is_some()) else { return Ok(None) };
         let before = Arc::clone(before);
         drop(state);
-        let whole = before.whole()?;
+        let Some(delta) = &before.delta else { return Ok(None) };
+        let (view, whole) = before.view_and_whole(delta, u64::MAX)?;
         let part = whole.parts.len().saturating_sub(1);
         let of_base = before.base.parts.get(part).map_or(0, |part| part.segments.len());
         let of_whole = whole.parts.get(part).map_or(0, |part| part.segments.len());
@@ -251,21 +254,20 @@ impl Merge {
         }
         let merged = TableEntry { base, delta: None, ..TableEntry::clone(&before) };
         let base = Arc::clone(&indexed(merged, workers)?.table().base);
-        let mut keys = KeysSince::of(&before, &self.home)?;
+        let keys = Arc::new(DeltaKeys::new(&before, &|| self.home.units())?);
+        let mut keys = KeysSince { keys, caught: Caught::default() };
         // Most of the keys that were written meanwhile are there when the writers have to wait.
-        if let Some(now) = self.current(&before)
-            && let Some(statement) = keys.catch_up(&now)?
-        {
-            statement.commit();
+        if self.current(&before).is_some() {
+            keys.catch_up(&before, &view)?.commit();
         }
-        Ok(Some(Prepared { before, whole, compacted: new, base, keys }))
+        Ok(Some(Prepared { before, view, whole, compacted: new, base, keys }))
     }
 
     /// The table as it is now; `None` where more was changed than its delta.
     fn current(&self, before: &TableEntry) -> Option<Arc<TableEntry>> {
         let now = Arc::clone(self.home.state().by_id(self.table)?);
         let (known, delta) = (before.delta.as_ref()?, now.delta.as_ref()?);
-        let is_same = Arc::ptr_eq(&now.base, &before.base) && Arc::ptr_eq(&known.keys, &delta.keys);
+        let is_same = Arc::ptr_eq(&now.base, &before.base) && Arc::ptr_eq(&known.rows, &delta.rows);
         is_same.then_some(now)
     }
 
@@ -299,62 +301,50 @@ impl Merge {
     }
 
     fn put(&self, prepared: Prepared) -> Result<Merged> {
-        let Prepared { before, whole, compacted, base, mut keys } = prepared;
+        let Prepared { before, view, whole, compacted, base, mut keys } = prepared;
         let Some(now) = self.current(&before) else { return Ok(Merged::GivenUp) };
-        let (Some(then), Some(delta)) = (&before.delta, &now.delta) else { return Ok(Merged::GivenUp) };
-        let Some(mut rest) = delta.rows.since(&then.rows, &before.base)? else { return Ok(Merged::GivenUp) };
+        let Some(mut rest) = view.delta().since(&view, &before.base)? else { return Ok(Merged::GivenUp) };
         if let Some(compacted) = &compacted {
             rest = rest.moved(compacted, &whole)?;
         }
-        let statement = keys.catch_up(&now)?;
+        let statement = keys.catch_up(&before, &view)?;
         let delta = (!rest.is_empty()).then(|| Arc::new(TableDelta::new(rest, keys.keys)));
         let merged = indexed(TableEntry { base, delta, ..TableEntry::clone(&now) }, &Arc::new(Alone))?;
-        self.home.commit_keys(statement, |state| state.set_table(merged))?;
+        self.home.commit_keys(Some((statement, |_| ())), |state| state.set_table(merged))?;
         Ok(Merged::Rows(compacted.map_or(0, |compacted| compacted.rows() as u64)))
     }
 }
 
-/// The keys of rows that a delta has and an earlier state of it had not, by the numbers that they get over that state's
-/// segments.
+/// The keys of rows that a delta has and a view of it had not, by the numbers that they get over that view's segments.
 struct KeysSince {
     keys: Arc<DeltaKeys>,
-    /// The state whose keys they are so far.
-    of: Delta,
-    /// The first row.
-    first: u32,
+    /// Until when they are those.
+    caught: Caught,
 }
 
 impl KeysSince {
-    /// None yet, of a table with a delta.
-    fn of(table: &TableEntry, home: &Catalog) -> Result<KeysSince> {
-        let delta = table.delta.as_ref().ok_or_else(|| Error::Internal("keys of a delta that is not there".into()))?;
-        let keys = Arc::new(DeltaKeys::new(table, || home.units())?);
-        Ok(KeysSince { keys, of: delta.rows.clone(), first: delta.rows.rows() as u32 })
-    }
-
-    /// What makes them those of a later state, to be committed.
-    fn catch_up(&mut self, table: &TableEntry) -> Result<Option<units::store::Statement>> {
-        let Some(delta) = table.delta.as_ref().map(|delta| &delta.rows) else { return Ok(None) };
-        let added = delta.added_since(&self.of);
-        let mut died = delta.died_since(&self.of);
-        died.retain(|row| *row >= self.first);
+    /// What makes them those of the delta as it is now, to be committed.
+    fn catch_up(&mut self, table: &TableEntry, view: &DeltaView) -> Result<units::store::Statement> {
+        let delta = view.delta();
+        let caught = delta.caught(view, &self.caught);
+        let (added, numbers): (Vec<u32>, Vec<u32>) = caught.added.iter().copied().unzip();
         let changes = table.unique_indexes().map(|index| {
             let columns = table.key_columns(index)?;
-            let codes = |rows: &[u32]| -> Result<Vec<(u64, u64)>> {
+            let codes = |rows: &[u32]| -> Result<Vec<Option<u64>>> {
                 if rows.is_empty() {
                     return Ok(Vec::new());
                 }
                 let values: Vec<ArrayRef> = columns.iter().map(|column| delta.take(*column, rows)).collect();
-                let keys = Keys::new(&values)?;
-                let own = |row: u32| u64::from(row.saturating_sub(self.first));
-                Ok(keys.codes().zip(rows).filter_map(|(code, row)| Some((code?, own(*row)))).collect())
+                Ok(Keys::new(&values)?.codes().collect())
             };
-            Ok(KeyChanges::new(codes(&died)?, codes(&added)?))
+            let put = codes(&added)?.into_iter().zip(&numbers).filter_map(|(code, to)| Some((code?, u64::from(*to))));
+            let removed = codes(&caught.died)?.into_iter().flatten().map(|code| (code, 0));
+            Ok(KeyChanges::replacing(removed.collect(), put.collect()))
         });
         let changes = changes.collect::<Result<Vec<_>>>()?;
         let statement = self.keys.written(&changes)?;
-        self.of = delta.clone();
-        Ok(statement)
+        self.caught = Caught { added: Vec::new(), died: Vec::new(), ..caught };
+        statement.ok_or_else(|| Error::Internal("somebody else wrote the keys of a merge".into()))
     }
 }
 

@@ -1,17 +1,18 @@
 //! Statements that write few rows: they go to the table's delta, and encode nothing.
 //!
-//! Rows are added and die in one step: keys are looked up first, then the delta has another state, units have the keys,
-//! and one commit shows both. What fails before leaves nothing behind. Who makes the delta large has it merged.
+//! Rows are added and die in one step: rows that die are claimed, keys are looked up and written, and one commit shows
+//! both. What fails before leaves nothing behind. Several statements do so at the same time; one that meets a row or key
+//! of another is told so and begins again. Who makes the delta large has it merged.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use storage::{Delta, Keys, Serial, TableRow};
+use storage::{Keys, Serial, TableRow};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
-use crate::catalog::delta::{DeltaKeys, FoundKeys, KeyChanges, SMALL_ROWS_MAX, TableDelta};
+use crate::catalog::delta::{FoundKeys, KeyChanges, SMALL_ROWS_MAX, SmallStatement, TableDelta};
 use crate::catalog::index::IndexEntry;
 use crate::catalog::merges::DeltaSize;
 use crate::error::{Error, Result};
@@ -34,62 +35,140 @@ pub(crate) struct KnownKey {
     pub code: Option<u64>,
 }
 
-/// Adds rows of the table's columns and lets others die, all or nothing; whether that was done: rows that are too many,
-/// or for a table without a delta, have to become segments. `table` is as of the running statement's state, and nobody
-/// else writes it. Of keys that are known nothing is looked up.
+/// Keys of a unique index that were looked up: those of the rows that are added, no two of which are alike, and of rows
+/// that die; no other row has one of them.
+#[derive(Debug)]
+pub(crate) struct KnownKeys {
+    /// Which of the table's unique indexes.
+    pub index: usize,
+    /// Of rows of the delta that die.
+    pub removed: Vec<u64>,
+    /// Of the rows that are added, in their order.
+    pub added: Vec<Option<u64>>,
+}
+
+/// What a statement has looked up before it writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// Keys of the one row that is written.
+    pub of_row: &'a [KnownKey],
+    /// Keys of several rows.
+    pub of_rows: Option<&'a KnownKeys>,
+    /// Up to which version, where what it does rests on that.
+    pub version: Option<u64>,
+}
+
+impl Known<'_> {
+    /// Nothing, or nothing that others could change.
+    pub(crate) const NOTHING: Known<'static> = Known { of_row: &[], of_rows: None, version: None };
+}
+
+/// What became of a small write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SmallWrite {
+    /// It is committed.
+    Done,
+    /// Nothing was done: its rows have to become segments, for they are too many, or the table has no delta.
+    NotSmall,
+    /// Nothing was done: another statement has changed a row or key meanwhile, or is about to.
+    Met,
+}
+
+/// As [`write_beside_others`], for who writes the table alone; whether it was done.
 ///
 /// # Errors
-/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
+/// As there.
 pub(crate) fn write_small(
     table: &TableEntry,
     rows: &RecordBatch,
-    (dead, known): (&[TableRow], &[KnownKey]),
+    dead: &[TableRow],
     running: &Arc<RunningStatement>,
 ) -> Result<bool> {
-    let is_wanted = config::nearside(running.planner.config_options()).small_writes;
-    if !is_wanted || !table.has_room_for_delta() || rows.num_rows() + dead.len() > SMALL_ROWS_MAX {
-        return Ok(false);
+    match write_beside_others(table, rows, (dead, Known::NOTHING), running)? {
+        SmallWrite::Done => Ok(true),
+        SmallWrite::NotSmall => Ok(false),
+        SmallWrite::Met => Err(Error::Internal("somebody else changed a table that one statement writes alone".into())),
     }
-    let rows = checked_rows(table, rows)?;
-    let (before, keys) = match &table.delta {
-        Some(delta) => (delta.rows.clone(), Arc::clone(&delta.keys)),
-        None => match first(table, running) {
-            Err(Error::Memory(_)) => return Ok(false),
-            first => first?,
-        },
-    };
-    let adds = rows.num_rows() > 0;
-    let first_row = before.rows() as u64;
-    let mut changes = Vec::with_capacity(keys.objects.len());
-    for (number, index) in table.unique_indexes().enumerate() {
-        if let Some(known) = known.iter().find(|known| known.index == number) {
-            changes.push(known.changes(adds.then_some(first_row), dead));
-            continue;
-        }
-        let pin = table.newest_keys();
-        match key_changes(table, number, index, &rows, dead, first_row, pin.as_ref())? {
-            Some(change) => changes.push(change),
-            None => return Ok(false),
-        }
-    }
-    let after = before.with(rows, dead)?;
-    // Whoever scans it needs room for its rows, and for encoding them.
-    if adds && table.meta.budget().available_bytes().is_some_and(|free| free / 4 < after.bytes()) {
-        return Ok(false);
-    }
-    let size = DeltaSize::of(after.rows(), after.entries(), after.bytes(), table.meta.budget().available_bytes());
-    let statement = keys.written(&changes)?;
-    running.check()?;
-    let delta = TableDelta::new(after, keys);
-    running.home.commit_keys(statement, |state| state.set_delta(table, delta))?;
-    merging::written(table.id, &table.meta, size, running);
-    Ok(true)
 }
 
-/// The first state of a delta: no rows.
-fn first(table: &TableEntry, running: &RunningStatement) -> Result<(Delta, Arc<DeltaKeys>)> {
-    let keys = Arc::new(DeltaKeys::new(table, || running.home.units())?);
-    Ok((Delta::new(Arc::clone(&table.base.schema), table.meta.budget()), keys))
+/// Whether small statements write a delta of the table.
+pub(crate) fn may_be_small(table: &TableEntry, running: &RunningStatement) -> bool {
+    config::nearside(running.planner.config_options()).small_writes && table.has_room_for_delta()
+}
+
+/// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
+/// state; who writes it beside others has seen that it has a delta. Of keys that are known nothing is looked up.
+///
+/// # Errors
+/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
+pub(crate) fn write_beside_others(
+    table: &TableEntry,
+    rows: &RecordBatch,
+    (dead, known): (&[TableRow], Known<'_>),
+    running: &Arc<RunningStatement>,
+) -> Result<SmallWrite> {
+    if !may_be_small(table, running) || rows.num_rows() + dead.len() > SMALL_ROWS_MAX {
+        return Ok(SmallWrite::NotSmall);
+    }
+    let rows = checked_rows(table, rows)?;
+    let first;
+    let delta = match &table.delta {
+        Some(delta) => delta,
+        None => match TableDelta::empty(table, &|| running.home.units()) {
+            Err(Error::Memory(_)) => return Ok(SmallWrite::NotSmall),
+            empty => {
+                first = Arc::new(empty?);
+                &first
+            }
+        },
+    };
+    let Some(write) = delta.rows.write(&rows, dead)? else { return Ok(SmallWrite::Met) };
+    let first_row = (rows.num_rows() > 0).then(|| u64::from(write.first_row()));
+    let mut changes = Vec::with_capacity(delta.keys.objects.len());
+    for (number, index) in table.unique_indexes().enumerate() {
+        if let Some(key) = known.of_row.iter().find(|key| key.index == number) {
+            changes.push(key.changes(first_row, dead));
+            continue;
+        }
+        let looked_up = match known.of_rows.filter(|keys| keys.index == number) {
+            Some(keys) => keys.changes(first_row),
+            None => {
+                let pin = table.newest_keys();
+                let looked_up = key_changes(table, number, index, &rows, dead, first_row.unwrap_or(0), pin.as_ref());
+                // A row that has such a key may be what another statement made of one that this one has looked at.
+                let rests_on = known.version.map(|version| delta.rows.newest_seen(version));
+                let found_at = pin.as_ref().map(|pin| delta.rows.newest_seen(pin.version()));
+                match looked_up {
+                    Err(error) if rests_on.is_none() || rests_on == found_at => return Err(error),
+                    Err(_) => return Ok(SmallWrite::Met),
+                    Ok(changes) => changes,
+                }
+            }
+        };
+        match looked_up {
+            Some(change) => changes.push(change),
+            None => return Ok(SmallWrite::NotSmall),
+        }
+    }
+    let (bytes, free) = (delta.rows.bytes(), table.meta.budget().available_bytes());
+    // Whoever scans it needs room for its rows, and for encoding them.
+    if first_row.is_some() && free.is_some_and(|free| free / 4 < bytes) {
+        return Ok(SmallWrite::NotSmall);
+    }
+    let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
+    running.check()?;
+    let statement = SmallStatement { rows: write, keys };
+    match table.delta {
+        Some(_) => statement.commit(),
+        None => {
+            let SmallStatement { rows, keys } = statement;
+            let mark = |version| rows.commit(version);
+            running.home.commit_keys(Some((keys, mark)), |state| state.set_delta(table, Arc::clone(delta)))?;
+        }
+    }
+    let size = DeltaSize::of(delta.rows.rows(), delta.rows.entries(), bytes, free);
+    merging::written(table.id, &table.meta, size, running);
+    Ok(SmallWrite::Done)
 }
 
 /// The rows as the table stores them.
@@ -102,14 +181,37 @@ fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
 impl KnownKey {
     /// What its index has to know: the number of the delta's row that is added, if there is one, has it.
     fn changes(self, added: Option<u64>, dead: &[TableRow]) -> KeyChanges {
+        let of_delta = matches!(dead, [TableRow::Delta { .. }]);
         match (self.code, added) {
+            (Some(code), Some(row)) if of_delta => KeyChanges::replacing(Vec::new(), vec![(code, row)]),
             (Some(code), Some(row)) => KeyChanges::new(Vec::new(), vec![(code, row)]),
-            (Some(code), None) if matches!(dead, [TableRow::Delta { .. }]) => {
-                KeyChanges::new(vec![(code, 0)], Vec::new())
-            }
+            (Some(code), None) if of_delta => KeyChanges::new(vec![(code, 0)], Vec::new()),
             _ => KeyChanges::default(),
         }
     }
+}
+
+impl KnownKeys {
+    /// What their index has to know; `None` where two keys have one code.
+    fn changes(&self, first_row: Option<u64>) -> Option<KeyChanges> {
+        let removed = self.removed.iter().map(|code| (*code, 0)).collect();
+        let Some(first_row) = first_row else { return Some(KeyChanges::new(removed, Vec::new())) };
+        let added = added(self.added.iter().copied(), first_row)?;
+        Some(KeyChanges::new(removed, added))
+    }
+}
+
+/// The codes of rows with the rows' numbers; `None` where two are alike.
+fn added(codes: impl Iterator<Item = Option<u64>>, first_row: u64) -> Option<Vec<(u64, u64)>> {
+    let added = codes.enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
+    let added: Vec<(u64, u64)> = added.collect();
+    if added.len() > 1 {
+        let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
+        if codes.len() < added.len() {
+            return None;
+        }
+    }
+    Some(added)
 }
 
 /// What a unique index has to know; `None` where two keys have one code.
@@ -144,13 +246,5 @@ fn key_changes(
         let values: Vec<ArrayRef> = values.iter().map(|column| column.slice(row, 1)).collect();
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }
-    let added = keys.codes().enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
-    let added: Vec<(u64, u64)> = added.collect();
-    if added.len() > 1 {
-        let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
-        if codes.len() < added.len() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(KeyChanges::new(removed, added)))
+    Ok(added(keys.codes(), first_row).map(|added| KeyChanges::new(removed, added)))
 }

@@ -91,7 +91,7 @@ pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     if few.take_from(&mut rows)? {
         let few = few.batch()?;
         let count = few.num_rows() as u64;
-        if count == 0 || write_small(table, &few, (&[], &[]), running)? {
+        if count == 0 || write_small(table, &few, &[], running)? {
             return Ok(Done::rows("INSERT", count));
         }
         return insert_many(table, [Ok(few)].into_iter(), running);
@@ -313,7 +313,7 @@ impl Deletion {
                 &none
             }
         };
-        write_small(table, added, (&dead, &[]), running)
+        write_small(table, added, &dead, running)
     }
 
     pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {

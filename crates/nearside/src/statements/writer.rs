@@ -1,14 +1,17 @@
-//! The one writer of a table: what statements do to it, they do one after the other.
+//! Who writes a table: statements of a few rows beside each other, all others alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::catalog::delta::TableDelta;
 use crate::catalog::index::indexed;
 use crate::catalog::{CatalogState, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::merging::relieve;
+use crate::statements::small::may_be_small;
 
-/// Runs `work` as the one writer of a table without a delta, over what exists once it is that.
+/// Runs `work` as the one writer of a table without a delta, over what exists once it writes alone.
 pub(crate) fn as_writer<T>(
     name: &Name,
     running: &Arc<RunningStatement>,
@@ -32,13 +35,13 @@ pub(crate) fn merged(
     let merged = indexed(table.merged()?, running)?;
     let mut state = CatalogState::clone(&running.catalog);
     state.set_table(merged)?;
-    let running = Arc::new(running.over(Arc::new(state)));
+    let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let id = table.id;
     let table = running.catalog.by_id(id).ok_or_else(|| Error::Internal("a table went while it was merged".into()))?;
     Ok((Arc::clone(table), running))
 }
 
-/// Runs `work` as the one writer of a table, over what exists once it is that, its delta included.
+/// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included.
 pub(crate) fn as_small_writer<T>(
     name: &Name,
     running: &Arc<RunningStatement>,
@@ -52,17 +55,62 @@ pub(crate) fn as_small_writer<T>(
     done
 }
 
-/// As [`as_small_writer`], of work that whoever writes the table does for this statement, if somebody does.
-pub(crate) fn by_its_writer<T: Send + 'static>(
-    name: &Arc<Name>,
+/// What became of work that was done beside other statements.
+pub(crate) enum Attempt<T> {
+    /// It is done.
+    Done(T),
+    /// Nothing was done: who does it has to write the table alone.
+    Alone,
+    /// Nothing was done, since another statement has changed a row or key that it is about: it is done again.
+    Again,
+}
+
+/// How often a statement that meets others begins again before it writes the table alone.
+const TRIES: u32 = 32;
+
+/// Runs `work`, which writes a few rows of a table's delta, beside others that do so, each time over what exists then;
+/// `None` where it has done nothing and has to be done by who writes the table alone.
+pub(crate) fn beside_others<T>(
+    name: &Name,
     running: &Arc<RunningStatement>,
-    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T> + Send + 'static,
-) -> Result<T> {
+    work: impl Fn(&TableEntry, &Arc<RunningStatement>) -> Result<Attempt<T>>,
+) -> Result<Option<T>> {
     let (id, meta) = of_table(name, running)?;
-    let (of, name, statement) = (Arc::clone(&meta), Arc::clone(name), Arc::clone(running));
-    let done = meta.write_turns.run(move || as_its_writer(&name, &of, &statement, work), || running.check())?;
-    relieve(id, &meta, running);
-    done
+    let with_delta = |table: &TableEntry, running: &Arc<RunningStatement>| {
+        if table.delta.is_some() {
+            return work(table, running);
+        }
+        if !may_be_small(table, running) {
+            return Ok(Attempt::Alone);
+        }
+        match TableDelta::empty(table, &|| running.home.units()) {
+            Err(Error::Memory(_)) => Ok(Attempt::Alone),
+            empty => {
+                let empty = empty?;
+                running.home.commit(|state| state.begin_delta(id, empty))?;
+                Ok(Attempt::Again)
+            }
+        }
+    };
+    for tries in 0..TRIES {
+        let turn = meta.write_turns.share(|| running.check())?;
+        let attempt = as_its_writer(name, &meta, running, with_delta)?;
+        drop(turn);
+        match attempt {
+            Attempt::Done(done) => {
+                relieve(id, &meta, running);
+                return Ok(Some(done));
+            }
+            Attempt::Alone => return Ok(None),
+            // Who has the row or key is about to commit.
+            Attempt::Again if tries > 0 => std::thread::sleep(Duration::from_micros(u64::from(tries))),
+            Attempt::Again => std::thread::yield_now(),
+        }
+    }
+    as_small_writer(name, running, |table, running| match work(table, running)? {
+        Attempt::Done(done) => Ok(Some(done)),
+        Attempt::Alone | Attempt::Again => Ok(None),
+    })
 }
 
 /// A table's number and what outlives its versions.

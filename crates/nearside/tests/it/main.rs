@@ -19,3 +19,4 @@ mod traffic;
 mod traffic_operators;
 mod twins;
 mod words;
+mod writers;

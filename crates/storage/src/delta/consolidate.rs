@@ -2,21 +2,21 @@
 //!
 //! A chunk of the log is encoded by whoever first needs it and kept for all views that have it; what is behind the last
 //! chunk is kept for the views that end with it. Two threads that need the same at the same time may both encode it:
-//! one result stays. Which rows are dead is kept for the newest view that was consolidated ([`Newest`]): the next one
-//! marks what died since, so that a scan takes time for what was written since the scan before it.
+//! one result stays. Which rows are dead is kept for the newest version that was consolidated ([`Newest`]): the next
+//! one marks what died since, so that a scan takes time for what was written since the scan before it. Rows that nobody
+//! has committed by a version are deleted ones to it.
 //!
 //! # Invariants
-//! What is kept is used only for views that have the same base and each of its dead rows, and chunk by chunk, where
-//! they have the very same. So an older view, or one of another branch in which other rows died, begins anew.
+//! What is kept is used only for later versions over the same base, and chunk by chunk, where they have the very same.
+//! So an older version begins anew. A chunk with rows that were not born is looked through again each time.
 
 use std::sync::Arc;
 
 use numa::Allocator;
 
-use super::dead::DeadRows;
 use super::encode::encoded;
 use super::log::LogSegment;
-use super::{Delta, View, check_types};
+use super::{DeltaView, TableRow, check_types, number_of};
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
@@ -24,30 +24,37 @@ use crate::placement::ColumnAllocator;
 use crate::segment::{Part, SegmentVersion};
 use crate::table::TableVersion;
 
-/// Rows that died, ascending: of the base as [`View`] names them, and of the log.
-struct Died {
-    of_base: Vec<u64>,
-    of_delta: Vec<u64>,
-}
-
-/// What was made of the newest view that was consolidated.
+/// What was made of the newest version that was consolidated.
 #[derive(Debug)]
 pub(super) struct Newest {
-    entries: usize,
+    version: u64,
     /// The base's parts, to tell it by.
     base: Vec<Arc<Part>>,
     /// The same with more deleted rows.
     parts: Vec<Arc<Part>>,
     /// Of the log's chunks.
-    segments: Vec<SegmentVersion>,
-    dead_base: DeadRows,
-    dead_delta: DeadRows,
+    segments: Vec<LogVersion>,
 }
 
-impl Delta {
+/// A segment of the log's rows as of a version.
+#[derive(Debug)]
+struct LogVersion {
+    version: SegmentVersion,
+    /// Whether all of its rows were born, so that it changes by deaths alone.
+    are_born: bool,
+}
+
+/// Rows that died after one version and until another, ascending: of the base in one number each, and of the log.
+#[derive(Default)]
+struct Died {
+    of_base: Vec<u64>,
+    of_delta: Vec<u32>,
+}
+
+impl DeltaView {
     /// The whole content as a table version: the base's segments, with more deleted rows where rows died, and the log's
     /// rows as further segments of the last part (of the first, where the base has none). Rows are in the base's order,
-    /// then in the log's. Its number is the base's and the number of entries.
+    /// then in the log's. Its number is the base's and the number of statements.
     ///
     /// Encoded rows and deleted ones are kept for later calls and other views, in the memory of who first called:
     /// `allocators`, one for each column, and `table_allocator`, for the deleted rows, are to be the table's own, not a
@@ -64,61 +71,35 @@ impl Delta {
         table_allocator: &Allocator,
         parallel: &dyn Parallel,
     ) -> Result<TableVersion, StoreError> {
-        let view = self.view.as_ref();
-        check_types(&base.schema, view.schema.fields().iter().map(|field| field.data_type()))?;
-        view.encode_missing(base, allocators, parallel)?;
-        let tail = view.log.tail().map(|rows| view.version(&rows, table_allocator)).transpose()?;
+        check_types(&base.schema, self.delta.schema.fields().iter().map(|field| field.data_type()))?;
+        self.encode_missing(base, allocators, parallel)?;
+        let tail = self.log.tail().map(|rows| self.version_of(&rows, table_allocator)).transpose()?;
         // Whoever waits here finds done what it would have had to do.
-        let mut newest = view.newest.lock();
-        let (known, died) = match newest.take_if(|newest| newest.entries <= view.entries) {
-            Some(known) => match known.died_since(view, base) {
-                Some(died) => (known, died),
-                None => Newest::of(view, base),
-            },
-            None => Newest::of(view, base),
-        };
-        let next = known.extended(view, &died, base, table_allocator)?;
+        let mut newest = self.delta.newest.lock();
+        let known = newest.take_if(|newest| newest.version <= self.version && newest.is_over(base));
+        let next = known.unwrap_or_else(|| Newest::of(base)).extended(self, base, table_allocator)?;
         let parts = next.parts_with(tail);
         if newest.is_none() {
             *newest = Some(next);
         }
-        Ok(TableVersion { schema: Arc::clone(&base.schema), parts, version: base.version + view.entries as u64 })
+        Ok(TableVersion { schema: Arc::clone(&base.schema), parts, version: base.version + self.entries as u64 })
     }
 }
 
 impl Newest {
-    /// Of no entry, and what died until a view.
-    fn of(view: &View, base: &TableVersion) -> (Newest, Died) {
-        let none = Newest {
-            entries: 0,
-            base: base.parts.clone(),
-            parts: base.parts.clone(),
-            segments: Vec::new(),
-            dead_base: DeadRows::default(),
-            dead_delta: DeadRows::default(),
-        };
-        let died = Died { of_base: view.dead_base.all(), of_delta: view.dead_delta.all() };
-        (none, died)
+    /// Of a base to which nothing was done.
+    fn of(base: &TableVersion) -> Newest {
+        Newest { version: 0, base: base.parts.clone(), parts: base.parts.clone(), segments: Vec::new() }
     }
 
-    /// What died since; `None` where the view does not have all that is known, or another base.
-    fn died_since(&self, view: &View, base: &TableVersion) -> Option<Died> {
+    fn is_over(&self, base: &TableVersion) -> bool {
         let is_same = |(a, b): (&Arc<Part>, &Arc<Part>)| Arc::ptr_eq(a, b);
-        if self.base.len() != base.parts.len() || !self.base.iter().zip(&base.parts).all(is_same) {
-            return None;
-        }
-        let of_base = view.dead_base.since(&self.dead_base)?;
-        Some(Died { of_base, of_delta: view.dead_delta.since(&self.dead_delta)? })
+        self.base.len() == base.parts.len() && self.base.iter().zip(&base.parts).all(is_same)
     }
 
-    /// The same of a view, whose chunks are encoded.
-    fn extended(
-        mut self,
-        view: &View,
-        died: &Died,
-        base: &TableVersion,
-        allocator: &Allocator,
-    ) -> Result<Newest, StoreError> {
+    /// The same of a later view, whose chunks are encoded.
+    fn extended(mut self, view: &DeltaView, base: &TableVersion, allocator: &Allocator) -> Result<Newest, StoreError> {
+        let died = view.died_after(self.version);
         for rows in died.of_base.chunk_by(|a, b| a >> 32 == b >> 32) {
             let place = (rows[0] >> 32) as usize;
             let version = segment_mut(&mut self.parts, place).ok_or_else(|| {
@@ -130,37 +111,33 @@ impl Newest {
         let mut known = std::mem::take(&mut self.segments).into_iter();
         let mut goes_on = true;
         for chunks in view.log.closed_segments() {
-            // Of another branch, or chunks that are a run by now: all behind it is as well.
-            let before = known.next().filter(|known| goes_on && Arc::ptr_eq(&known.segment, chunks.segment()));
+            // Chunks that are a run by now: all behind it are others as well.
+            let before = known.next().filter(|of| goes_on && Arc::ptr_eq(&of.version.segment, chunks.segment()));
             goes_on = before.is_some();
-            let Some(mut version) = before else {
-                self.segments.push(view.version(&chunks, allocator)?);
+            let Some(mut of) = before.filter(|of| of.are_born) else {
+                self.segments.push(view.version_of(&chunks, allocator)?);
                 continue;
             };
             let rows = chunks.rows;
-            let from = died.of_delta.partition_point(|&row| row < u64::from(rows.start));
+            let from = died.of_delta.partition_point(|&row| row < rows.start);
             let of_chunks = &died.of_delta[from..];
-            let of_chunks = &of_chunks[..of_chunks.partition_point(|&row| row < u64::from(rows.end))];
-            delete(&mut version, of_chunks.iter().map(|&row| row as u32 - rows.start), allocator)?;
-            self.segments.push(version);
+            let of_chunks = &of_chunks[..of_chunks.partition_point(|&row| row < rows.end)];
+            delete(&mut of.version, of_chunks.iter().map(|&row| row - rows.start), allocator)?;
+            self.segments.push(of);
         }
-        Ok(Newest {
-            entries: view.entries,
-            dead_base: view.dead_base.clone(),
-            dead_delta: view.dead_delta.clone(),
-            ..self
-        })
+        Ok(Newest { version: view.version, ..self })
     }
 
     /// All segments, in parts.
-    fn parts_with(&self, tail: Option<SegmentVersion>) -> Vec<Arc<Part>> {
+    fn parts_with(&self, tail: Option<LogVersion>) -> Vec<Arc<Part>> {
         let mut parts = self.parts.clone();
         if self.segments.is_empty() && tail.is_none() {
             return parts;
         }
         let last = parts.pop();
         let of_base = last.iter().flat_map(|part| &part.segments);
-        let segments = of_base.chain(&self.segments).chain(&tail).cloned().collect();
+        let of_log = self.segments.iter().chain(&tail).map(|of| &of.version);
+        let segments = of_base.chain(of_log).cloned().collect();
         parts.push(Arc::new(Part { segments }));
         parts
     }
@@ -190,7 +167,24 @@ fn delete(
     }
 }
 
-impl View {
+impl DeltaView {
+    /// What died after a version and until this one.
+    fn died_after(&self, version: u64) -> Died {
+        let mut died = Died::default();
+        {
+            let commits = self.delta.commits.lock();
+            for row in commits.between(version, self.version).iter().flat_map(|commit| commit.dead.rows()) {
+                match *row {
+                    TableRow::Base { segment, row } => died.of_base.push(number_of(segment, row)),
+                    TableRow::Delta { row } => died.of_delta.push(row),
+                }
+            }
+        }
+        died.of_base.sort_unstable();
+        died.of_delta.sort_unstable();
+        died
+    }
+
     /// Encodes the segments of the log's rows that are not.
     fn encode_missing(
         &self,
@@ -198,7 +192,8 @@ impl View {
         allocators: &[ColumnAllocator],
         parallel: &dyn Parallel,
     ) -> Result<(), StoreError> {
-        assert_eq!(allocators.len(), self.schema.fields().len(), "one allocator per column");
+        let schema = &self.delta.schema;
+        assert_eq!(allocators.len(), schema.fields().len(), "one allocator per column");
         let all = self.log.closed_segments().chain(self.log.tail());
         let missing: Vec<_> = all.filter(|segment| segment.encoded.get().is_none()).collect();
         let like = match missing.is_empty() {
@@ -207,7 +202,7 @@ impl View {
         };
         let encode = |segment: LogSegment<'_>| {
             let columns = segment.columns()?;
-            let built = encoded(&self.schema, &columns, like.map(AsRef::as_ref), allocators, parallel)?;
+            let built = encoded(schema, &columns, like.map(AsRef::as_ref), allocators, parallel)?;
             segment.encoded.get_or_init(|| built);
             Ok(())
         };
@@ -220,10 +215,11 @@ impl View {
         Ok(())
     }
 
-    /// Rows that are encoded, with those that are dead.
-    fn version(&self, rows: &LogSegment<'_>, allocator: &Allocator) -> Result<SegmentVersion, StoreError> {
+    /// Rows that are encoded, with those that are not seen.
+    fn version_of(&self, rows: &LogSegment<'_>, allocator: &Allocator) -> Result<LogVersion, StoreError> {
         let mut version = SegmentVersion { segment: Arc::clone(rows.segment()), deleted: None };
-        delete(&mut version, self.dead_delta.within(rows.rows.clone()).into_iter(), allocator)?;
-        Ok(version)
+        let (unseen, are_born) = self.delta.stamps.unseen(rows.rows.clone(), self.version);
+        delete(&mut version, unseen.into_iter(), allocator)?;
+        Ok(LogVersion { version, are_born })
     }
 }

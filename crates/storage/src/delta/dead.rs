@@ -1,105 +1,55 @@
-//! A set of dead rows that never changes and whose successors share most of it: sorted runs, each less than half as
-//! long as the one before it, so that a row is merged into a longer run as often as its set doubles, and is looked for
-//! in as many runs.
+//! The base's rows that died, each with the version that let it die, or claimed by a running statement.
+//!
+//! In shards by the row, so that writers of different rows seldom meet. Few of a base's rows die before a merge, so
+//! they are listed instead of all rows having a place.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use numa::{Budget, MemoryError, Reservation};
+use foldhash::fast::FixedState;
+use parking_lot::Mutex;
 
-/// Dead rows by a number: the caller's.
-#[derive(Clone, Debug, Default)]
-pub(super) struct DeadRows {
-    /// Longest first; no row is in two.
-    runs: Vec<Arc<Run>>,
-    count: usize,
+const SHARDS: usize = 16;
+/// What a row has while a running statement lets it die. No version, but a reader of whatever is newest may ask for it.
+const CLAIMED: u64 = u64::MAX;
+
+/// Bytes that a dead row takes here, as they are charged.
+pub(super) const DEAD_ROW_BYTES: usize = 4 * size_of::<(u64, u64)>();
+
+/// See the module. Rows are segments in the upper half, rows of them in the lower.
+#[derive(Debug, Default)]
+pub(super) struct DeadBase {
+    shards: [Mutex<HashMap<u64, u64, FixedState>>; SHARDS],
 }
 
-#[derive(Debug)]
-struct Run {
-    /// Ascending.
-    rows: Box<[u64]>,
-    charge: Reservation,
-}
-
-impl DeadRows {
-    /// Number of rows.
-    pub(super) fn count(&self) -> usize {
-        self.count
+impl DeadBase {
+    fn shard(&self, row: u64) -> &Mutex<HashMap<u64, u64, FixedState>> {
+        &self.shards[(row ^ row >> 32) as usize % SHARDS]
     }
 
-    /// Bytes charged.
-    pub(super) fn bytes(&self) -> u64 {
-        self.runs.iter().map(|run| run.charge.bytes()).sum()
+    /// Whether a reader of `version` finds the row dead.
+    pub(super) fn is_dead(&self, row: u64, version: u64) -> bool {
+        self.shard(row).lock().get(&row).is_some_and(|died| *died != CLAIMED && *died <= version)
     }
 
-    /// Whether the row is dead.
-    pub(super) fn contains(&self, row: u64) -> bool {
-        self.runs.iter().any(|run| run.rows.binary_search(&row).is_ok())
-    }
-
-    /// With these too, in any order.
-    ///
-    /// # Errors
-    /// The budget is full.
-    pub(super) fn with(&self, mut rows: Vec<u64>, budget: &Arc<Budget>) -> Result<DeadRows, MemoryError> {
-        rows.sort_unstable();
-        rows.dedup();
-        rows.retain(|&row| !self.contains(row));
-        if rows.is_empty() {
-            return Ok(self.clone());
+    /// Claims a row that lives; whether it did and nobody else has claimed it.
+    pub(super) fn claim(&self, row: u64) -> bool {
+        match self.shard(row).lock().entry(row) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(free) => {
+                free.insert(CLAIMED);
+                true
+            }
         }
-        let count = self.count + rows.len();
-        let mut kept = self.runs.len();
-        let mut total = rows.len();
-        while kept > 0 && self.runs[kept - 1].rows.len() <= 2 * total {
-            kept -= 1;
-            total += self.runs[kept].rows.len();
-        }
-        let charge = budget.reserve((size_of::<Run>() + total * size_of::<u64>()) as u64)?;
-        let mut merged = Vec::with_capacity(total);
-        self.runs[kept..].iter().for_each(|run| merged.extend_from_slice(&run.rows));
-        merged.append(&mut rows);
-        merged.sort();
-        let mut runs = Vec::with_capacity(kept + 1);
-        runs.extend_from_slice(&self.runs[..kept]);
-        runs.push(Arc::new(Run { rows: merged.into_boxed_slice(), charge }));
-        Ok(DeadRows { runs, count })
     }
 
-    /// The rows that `earlier` does not have, ascending; `None` where it has one that is not here. It takes time for
-    /// the runs that were merged since, which are a few times as long as what came to be dead.
-    pub(super) fn since(&self, earlier: &DeadRows) -> Option<Vec<u64>> {
-        let shared = self.runs.iter().zip(&earlier.runs).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
-        let before = sorted(&earlier.runs[shared..]);
-        let mut before = before.iter().copied().peekable();
-        let mut rows = sorted(&self.runs[shared..]);
-        rows.retain(|row| before.next_if_eq(row).is_none());
-        before.peek().is_none().then_some(rows)
+    /// Gives a claimed row back.
+    pub(super) fn release(&self, row: u64) {
+        self.shard(row).lock().remove(&row);
     }
 
-    /// All rows, ascending.
-    pub(super) fn all(&self) -> Vec<u64> {
-        sorted(&self.runs)
+    /// A row dies with this version.
+    pub(super) fn kill(&self, row: u64, version: u64) {
+        self.shard(row).lock().insert(row, version);
     }
-
-    /// Those within a range, counted from where it begins, in any order.
-    pub(super) fn within(&self, range: std::ops::Range<u32>) -> Vec<u32> {
-        let mut rows = Vec::new();
-        for run in &self.runs {
-            let from = run.rows.partition_point(|&row| row < u64::from(range.start));
-            let run = &run.rows[from..];
-            let run = &run[..run.partition_point(|&row| row < u64::from(range.end))];
-            rows.extend(run.iter().map(|&row| row as u32 - range.start));
-        }
-        rows
-    }
-}
-
-/// The rows of some runs, ascending.
-fn sorted(runs: &[Arc<Run>]) -> Vec<u64> {
-    let mut rows = Vec::with_capacity(runs.iter().map(|run| run.rows.len()).sum());
-    runs.iter().for_each(|run| rows.extend_from_slice(&run.rows));
-    // Sorted runs one behind the other: a stable sort merges them.
-    rows.sort();
-    rows
 }

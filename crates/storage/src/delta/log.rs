@@ -31,8 +31,10 @@ pub(super) struct Log {
     /// The rows behind the chunks: merged entries first, then single ones.
     groups: Vec<Arc<Piece>>,
     singles: Vec<Arc<Piece>>,
-    /// The rows behind the chunks encoded; views with the same rows share it.
+    /// The rows behind the chunks encoded; logs with the same rows share it.
     tail: Arc<OnceLock<Arc<Segment>>>,
+    /// Bytes charged.
+    bytes: u64,
 }
 
 /// Consecutive rows.
@@ -58,6 +60,20 @@ pub(super) struct LogSegment<'a> {
     pub(super) rows: Range<u32>,
 }
 
+/// Rows of a log that lie together.
+pub(super) struct LogRows(Arc<Piece>);
+
+impl LogRows {
+    /// The value of a column in one of them.
+    pub(super) fn value(&self, column: usize, row: u32) -> ArrayRef {
+        let values = &self.0.columns[column];
+        match values.len() {
+            1 => Arc::clone(values),
+            _ => values.slice((row - self.0.first) as usize, 1),
+        }
+    }
+}
+
 impl Log {
     /// A log whose first `rows` rows are nowhere.
     #[cfg(test)]
@@ -72,51 +88,59 @@ impl Log {
 
     /// Bytes charged.
     pub(super) fn bytes(&self) -> u64 {
-        self.chunks.iter().chain(&self.groups).chain(&self.singles).map(|piece| piece.charge.bytes()).sum()
+        self.bytes
     }
 
-    /// With the rows of one more entry.
+    /// Adds the rows of one more entry, one at least, and gives their numbers.
     ///
     /// # Errors
-    /// [`StoreError::Memory`], [`StoreError::TooManyRows`] where row numbers end.
-    pub(super) fn with(&self, batch: RecordBatch, budget: &Arc<Budget>) -> Result<Log, StoreError> {
-        if batch.num_rows() == 0 {
-            return Ok(self.clone());
-        }
-        let rows_max = (u32::MAX - self.rows) as usize;
-        let rows = u32::try_from(batch.num_rows()).ok().filter(|&rows| rows as usize <= rows_max);
-        let Some(rows) = rows else {
-            return Err(StoreError::TooManyRows { rows: batch.num_rows(), rows_max });
-        };
+    /// [`StoreError::Memory`], [`StoreError::TooManyRows`] where row numbers end; then nothing was added.
+    pub(super) fn push(&mut self, batch: &RecordBatch, budget: &Arc<Budget>) -> Result<Range<u32>, StoreError> {
+        let end = self.end_with(batch.num_rows())?;
         let columns = batch.columns().iter().map(unshared).collect::<Result<_, _>>()?;
-        let piece = Arc::new(Piece::new(self.rows, rows, columns, budget)?);
-        let end = self.rows + rows;
-        let mut next = Log { rows: end, tail: Arc::default(), ..self.clone() };
-        next.singles.push(piece);
+        let piece = Arc::new(Piece::new(self.rows, end - self.rows, columns, budget)?);
+        let bytes = piece.charge.bytes();
         if (end - self.tail_first()) as usize >= CHUNK_ROWS {
-            let pieces: Vec<_> = next.groups.drain(..).chain(next.singles.drain(..)).collect();
-            let mut chunks = self.chunks.as_ref().clone();
-            chunks.push(Piece::merged(pieces, budget)?);
-            next.chunks = Arc::new(chunks);
-        } else if next.singles.len() == GROUP_PIECES {
-            let pieces = std::mem::take(&mut next.singles);
-            next.groups.push(Piece::merged(pieces, budget)?);
+            let pieces: Vec<_> = self.groups.iter().chain(&self.singles).chain([&piece]).collect();
+            let chunk = Piece::merged(&pieces, budget)?;
+            self.bytes -= bytes_of(&self.groups) + bytes_of(&self.singles);
+            self.bytes += chunk.charge.bytes();
+            self.groups.clear();
+            self.singles.clear();
+            Arc::make_mut(&mut self.chunks).push(chunk);
+        } else if self.singles.len() + 1 == GROUP_PIECES {
+            let pieces: Vec<_> = self.singles.iter().chain([&piece]).collect();
+            let group = Piece::merged(&pieces, budget)?;
+            self.bytes -= bytes_of(&self.singles);
+            self.bytes += group.charge.bytes();
+            self.singles.clear();
+            self.groups.push(group);
+        } else {
+            self.bytes += bytes;
+            self.singles.push(piece);
         }
-        Ok(next)
+        // Who has the log as it was keeps its rows' segment.
+        self.tail = Arc::default();
+        let rows = self.rows..end;
+        self.rows = end;
+        Ok(rows)
     }
 
-    /// Without the rows before `first`, which is numbered 0 then.
+    /// How many rows there are with `rows` more.
     ///
     /// # Errors
-    /// [`StoreError::Memory`].
-    pub(super) fn since(&self, first: u32, budget: &Arc<Budget>) -> Result<Log, StoreError> {
-        let of = |pieces: &[Arc<Piece>]| -> Result<Vec<Arc<Piece>>, StoreError> {
-            let from = pieces.partition_point(|piece| piece.range().end <= first);
-            pieces[from..].iter().map(|piece| Ok(Arc::new(piece.since(first, budget)?))).collect()
-        };
-        let tail = if first <= self.tail_first() { Arc::clone(&self.tail) } else { Arc::default() };
-        let (groups, singles) = (of(&self.groups)?, of(&self.singles)?);
-        Ok(Log { rows: self.rows - first, chunks: Arc::new(of(&self.chunks)?), groups, singles, tail })
+    /// [`StoreError::TooManyRows`] where row numbers end.
+    pub(super) fn end_with(&self, rows: usize) -> Result<u32, StoreError> {
+        let rows_max = (u32::MAX - self.rows) as usize;
+        match u32::try_from(rows).ok().filter(|&rows| rows as usize <= rows_max) {
+            Some(rows) => Ok(self.rows + rows),
+            None => Err(StoreError::TooManyRows { rows, rows_max }),
+        }
+    }
+
+    /// The rows that lie together with a row.
+    pub(super) fn beside(&self, row: u32) -> LogRows {
+        LogRows(Arc::clone(self.piece_of(row)))
     }
 
     /// The values of a column of type `data_type` at `rows`.
@@ -223,31 +247,22 @@ impl Piece {
     }
 
     /// Consecutive pieces, one at least, as one.
-    fn merged(pieces: Vec<Arc<Piece>>, budget: &Arc<Budget>) -> Result<Arc<Piece>, StoreError> {
-        if let [piece] = pieces.as_slice() {
+    fn merged(pieces: &[&Arc<Piece>], budget: &Arc<Budget>) -> Result<Arc<Piece>, StoreError> {
+        if let [piece] = pieces {
             return Ok(Arc::clone(piece));
         }
         let rows = pieces.iter().map(|piece| piece.rows).sum();
-        let pieces: Vec<&Arc<Piece>> = pieces.iter().collect();
-        let columns = concatenated(&pieces)?.iter().map(without_gaps).collect();
+        let columns = concatenated(pieces)?.iter().map(without_gaps).collect();
         Ok(Arc::new(Piece::new(pieces[0].first, rows, columns, budget)?))
-    }
-
-    /// The rows from `first` on, one at least, numbered from there.
-    fn since(&self, first: u32, budget: &Arc<Budget>) -> Result<Piece, StoreError> {
-        let Some(gone) = first.checked_sub(self.first).filter(|gone| *gone > 0) else {
-            let piece = Piece::new(self.first - first, self.rows, self.columns.clone(), budget)?;
-            // Its run may be another one now.
-            return Ok(Piece { encoded: self.encoded.clone(), ..piece });
-        };
-        let rows = self.rows - gone;
-        let columns = self.columns.iter().map(|column| unshared(&column.slice(gone as usize, rows as usize)));
-        Piece::new(0, rows, columns.collect::<Result<_, _>>()?, budget)
     }
 
     fn range(&self) -> Range<u32> {
         self.first..self.first + self.rows
     }
+}
+
+fn bytes_of(pieces: &[Arc<Piece>]) -> u64 {
+    pieces.iter().map(|piece| piece.charge.bytes()).sum()
 }
 
 /// Numbers of the rows of consecutive pieces, one at least.

@@ -1,39 +1,46 @@
 //! The delta: what was written to a table since its base, a [`TableVersion`], was made.
 //!
-//! A delta is a log of entries, each of added rows and of rows that died with them, as of one entry. It never changes;
-//! the next one shares what stays the same, so that a reader's view costs nothing and a writer's next entry little:
+//! A delta is a log of rows that were added, and of rows that died. Several statements write it at the same time, each
+//! its own rows; readers see what was committed up to their version and wait for nobody (README.md beside this file has
+//! the protocol):
 //! ```text
-//! chunks   [ 1024 rows or more ] [ ... ] [ ... ]    one list, shared until a chunk joins; encoded by who scans, once
-//!                                                   each, and once more eight together
-//! groups   [ 32 entries ] [ 32 entries ] ...        merged, so that an entry copies two lists of 32 at most
-//! singles  [ entry ] [ entry ] ...
-//! dead     [ sorted ............ ] [ ..... ] [ . ]  runs, each less than half of the one before it
+//! log      chunks   [ 1024 rows or more ] [ ... ] [ ... ]    one list; encoded by who scans, once each, and once more
+//!                                                            eight together
+//!          groups   [ 32 entries ] [ 32 entries ] ...        merged, so that a scan finds two lists of 32 at most
+//!          singles  [ entry ] [ entry ] ...
+//! stamps   of each row of the log: the version that committed it, the version that let it die
+//! dead     rows of the base that died, each with its version
+//! commits  what each statement added and let die, in the order of versions
 //! ```
-//! [`Delta::consolidated`] makes a table version that can be scanned: the base's segments and one more for each eight
-//! chunks, for each chunk behind those, and for what is behind the last chunk.
+//! [`DeltaView::consolidated`] makes a table version that can be scanned: the base's segments and one more for each
+//! eight chunks, for each chunk behind those, and for what is behind the last chunk.
 //!
 //! # Invariants
 //! - Rows of the log are numbered from 0 in the order in which they were added; a number never changes.
-//! - Chunks are cut after entries, by the number of rows alone: equal entries give equal segments.
-//! - What one view shares with another is immutable but for cells that are filled once. So any number of threads may
-//!   derive from any view: views never see entries of another branch, and an entry that no view has is freed.
+//! - A row dies once: who lets it die claims it first, and nobody else can until that one gives it back.
+//! - Versions are committed in order, and none is told to readers before all of it stands in the stamps.
+//! - Rows of a statement that failed stay in the log and are never seen.
 //!
 //! # Limits
 //! An entry has at most [`ENTRY_ROWS_MAX`] rows, a delta 2^32 - 1. The base is the caller's: a delta does not know how
 //! many rows it has, nor which of them were deleted before. Columns of nested types whose strings are views keep the
-//! buffers of their strings whole. The lists of chunks and runs themselves are not charged.
+//! buffers of their strings whole. The lists of chunks and commits themselves are not charged.
 
+mod commits;
 mod consolidate;
 mod dead;
 mod encode;
 mod log;
 mod rebase;
+mod stamps;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::Budget;
 use parking_lot::Mutex;
@@ -43,9 +50,14 @@ use crate::error::StoreError;
 use crate::segment::SegmentVersion;
 use crate::table::TableVersion;
 use crate::types::surface_schema;
+use commits::Commits;
 use consolidate::Newest;
-use dead::DeadRows;
+use dead::DeadBase;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
+use stamps::Stamps;
+
+pub use rebase::Caught;
+pub use write::DeltaWrite;
 
 /// Most rows of one entry: with the rows of an open chunk before them they make a chunk of a run that fits one segment.
 const ENTRY_ROWS_MAX: usize = SEGMENT_ROWS_MAX / RUN_CHUNKS - CHUNK_ROWS;
@@ -67,108 +79,91 @@ pub enum TableRow {
     },
 }
 
-/// What was written since the base; cheap to clone, never changes.
-#[derive(Clone, Debug)]
-pub struct Delta {
-    view: Arc<View>,
-}
-
+/// What was written since the base: see the module.
 #[derive(Debug)]
-struct View {
+pub struct Delta {
     /// In surface types, all nullable: the caller checks NOT NULL.
     schema: SchemaRef,
     budget: Arc<Budget>,
-    entries: usize,
+    log: Mutex<Log>,
+    /// Those of a delta over another base too, if this one became it.
+    stamps: Arc<Stamps>,
+    dead_base: DeadBase,
+    commits: Mutex<Commits>,
+    counts: Counts,
+    /// What was made of the newest version that was consolidated.
+    newest: Mutex<Option<Newest>>,
+}
+
+/// Of what is committed.
+#[derive(Debug, Default)]
+struct Counts {
+    added: AtomicUsize,
+    dead_base: AtomicUsize,
+    dead_delta: AtomicUsize,
+}
+
+/// What a reader of one version sees of a delta.
+#[derive(Clone, Debug)]
+pub struct DeltaView {
+    delta: Arc<Delta>,
+    /// Has all rows that were committed by then, and maybe others.
     log: Log,
-    /// Segment in the upper half, row in the lower.
-    dead_base: DeadRows,
-    dead_delta: DeadRows,
-    /// Shared by all views that come from one empty delta.
-    newest: Arc<Mutex<Option<Newest>>>,
+    /// The newest version that committed something of it.
+    version: u64,
+    /// How many statements had by then.
+    entries: usize,
 }
 
 impl Delta {
-    /// A delta without an entry for a table of this schema. What is appended is charged to `budget`.
-    pub fn new(schema: SchemaRef, budget: &Arc<Budget>) -> Delta {
-        let view = View {
-            schema: Arc::new(nullable(&surface_schema(&schema))),
+    /// A delta without an entry for a table of this schema. What is added is charged to `budget`.
+    pub fn new(schema: SchemaRef, budget: &Arc<Budget>) -> Arc<Delta> {
+        let schema = Arc::new(nullable(&surface_schema(&schema)));
+        Arc::new(Delta::with_log(schema, budget, Log::default(), Arc::default()))
+    }
+
+    fn with_log(schema: SchemaRef, budget: &Arc<Budget>, log: Log, stamps: Arc<Stamps>) -> Delta {
+        Delta {
+            schema,
             budget: Arc::clone(budget),
-            entries: 0,
-            log: Log::default(),
-            dead_base: DeadRows::default(),
-            dead_delta: DeadRows::default(),
-            newest: Arc::default(),
-        };
-        Delta { view: Arc::new(view) }
+            log: Mutex::new(log),
+            stamps,
+            dead_base: DeadBase::default(),
+            commits: Mutex::default(),
+            counts: Counts::default(),
+            newest: Mutex::default(),
+        }
     }
 
-    /// Whether there is no entry at all.
+    /// Whether nothing was committed.
     pub fn is_empty(&self) -> bool {
-        self.view.entries == 0
+        self.entries() == 0
     }
 
-    /// Rows of the log, dead ones included.
+    /// Rows of the log: dead ones and those of statements that failed or run included.
     pub fn rows(&self) -> usize {
-        self.view.log.rows() as usize
+        self.log.lock().rows() as usize
     }
 
-    /// Rows of the log that live.
+    /// Rows of the log that are committed and live.
     pub fn live_rows(&self) -> usize {
-        self.rows() - self.view.dead_delta.count()
+        let dead = self.counts.dead_delta.load(Ordering::Acquire);
+        self.counts.added.load(Ordering::Acquire) - dead
     }
 
     /// Rows of the base that died: `base.rows() - dead_base_rows() + live_rows()` is the table's number of rows.
     pub fn dead_base_rows(&self) -> usize {
-        self.view.dead_base.count()
+        self.counts.dead_base.load(Ordering::Acquire)
     }
 
-    /// Number of entries.
+    /// Number of statements that were committed.
     pub fn entries(&self) -> usize {
-        self.view.entries
+        self.commits.lock().len()
     }
 
-    /// Bytes that it holds of the budget. Views of one log share most of them.
+    /// Bytes that the rows of the log hold of the budget.
     pub fn bytes(&self) -> u64 {
-        self.view.log.bytes() + self.view.dead_base.bytes() + self.view.dead_delta.bytes()
-    }
-
-    /// With one more entry: `rows` are added and those of `dead` die, at once. A row that is dead already stays so, and
-    /// counts once. Rows of the base are taken as they are named: that they are there and live is the caller's to know,
-    /// as are NULLs.
-    ///
-    /// This view stays as it is; where the result is thrown away, so is its entry.
-    ///
-    /// # Errors
-    /// [`StoreError::Memory`] where the budget is full; [`StoreError::ColumnCount`] and [`StoreError::TypeMismatch`]
-    /// for rows of another schema; [`StoreError::NotThere`] for a dead row that this view's log does not have;
-    /// [`StoreError::TooManyRows`].
-    pub fn with(&self, rows: RecordBatch, dead: &[TableRow]) -> Result<Delta, StoreError> {
-        let view = self.view.as_ref();
-        check_types(&view.schema, rows.columns().iter().map(|column| column.data_type()))?;
-        if rows.num_rows() > ENTRY_ROWS_MAX {
-            return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max: ENTRY_ROWS_MAX });
-        }
-        let mut of_base = Vec::new();
-        let mut of_delta = Vec::new();
-        for &place in dead {
-            match place {
-                TableRow::Base { segment, row } => of_base.push(u64::from(segment) << 32 | u64::from(row)),
-                TableRow::Delta { row } if row < view.log.rows() => of_delta.push(u64::from(row)),
-                TableRow::Delta { row } => {
-                    return Err(StoreError::NotThere { what: "row", index: row as usize, count: self.rows() });
-                }
-            }
-        }
-        let view = View {
-            schema: Arc::clone(&view.schema),
-            budget: Arc::clone(&view.budget),
-            entries: view.entries + 1,
-            log: view.log.with(rows, &view.budget)?,
-            dead_base: view.dead_base.with(of_base, &view.budget)?,
-            dead_delta: view.dead_delta.with(of_delta, &view.budget)?,
-            newest: Arc::clone(&view.newest),
-        };
-        Ok(Delta { view: Arc::new(view) })
+        self.log.lock().bytes()
     }
 
     /// The values of a column at `rows` of the log, in any order, dead ones too, in the surface type.
@@ -176,19 +171,52 @@ impl Delta {
     /// # Panics
     /// For a column or row that is not there.
     pub fn take(&self, column: usize, rows: &[u32]) -> ArrayRef {
-        self.view.log.take(column, self.view.schema.field(column).data_type(), rows)
+        if let [row] = rows {
+            let beside = self.log.lock().beside(*row);
+            return beside.value(column, *row);
+        }
+        let log = self.log.lock().clone();
+        log.take(column, self.schema.field(column).data_type(), rows)
     }
 
-    /// Whether the row is there and lives; a row of the base may have been deleted in the base too.
-    pub fn is_live(&self, place: TableRow, base: &TableVersion) -> bool {
+    /// Whether a reader of `version` finds the row, and finds it live; a row of the base may have been deleted in the
+    /// base too.
+    pub fn is_live(&self, place: TableRow, base: &TableVersion, version: u64) -> bool {
         match place {
-            TableRow::Delta { row } => row < self.view.log.rows() && !self.view.dead_delta.contains(u64::from(row)),
+            TableRow::Delta { row } => (row as usize) < self.rows() && self.stamps.is_seen(row, version),
             TableRow::Base { segment, row } => {
-                let version = segment_of(base, segment as usize);
-                version.is_some_and(|v| (row as usize) < v.segment.rows() && v.is_live(row as usize))
-                    && !self.view.dead_base.contains(u64::from(segment) << 32 | u64::from(row))
+                let of_base = segment_of(base, segment as usize);
+                of_base.is_some_and(|v| (row as usize) < v.segment.rows() && v.is_live(row as usize))
+                    && !self.dead_base.is_dead(number_of(segment, row), version)
             }
         }
+    }
+
+    /// What a reader of `version` sees: everything that was committed up to it, which is all that there ever will be.
+    pub fn view(self: &Arc<Self>, version: u64) -> DeltaView {
+        let (version, entries) = {
+            let commits = self.commits.lock();
+            (commits.newest_seen(version), commits.seen(version))
+        };
+        DeltaView { delta: Arc::clone(self), log: self.log.lock().clone(), version, entries }
+    }
+
+    /// The newest version that a reader of `version` sees something of; 0 where it sees nothing. Two readers for which
+    /// that is the same see the same.
+    pub fn newest_seen(&self, version: u64) -> u64 {
+        self.commits.lock().newest_seen(version)
+    }
+}
+
+impl DeltaView {
+    /// As [`Delta::newest_seen`].
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The delta that it is a view of.
+    pub fn delta(&self) -> &Arc<Delta> {
+        &self.delta
     }
 
     /// The row of the base or of the log that is row `row` of segment `segment`, a place among the segments of what
@@ -200,10 +228,10 @@ impl Delta {
         let of_base: usize = base.parts.iter().map(|part| part.segments.len()).sum();
         let rows = match segment.checked_sub(of_base) {
             None => segment_of(base, segment).map(|version| 0..version.segment.rows() as u32),
-            Some(place) => self.view.log.segment_rows(place),
+            Some(place) => self.log.segment_rows(place),
         };
         let Some(rows) = rows else {
-            let count = of_base + self.view.log.segments();
+            let count = of_base + self.log.segments();
             return Err(StoreError::NotThere { what: "segment", index: segment, count });
         };
         if row >= rows.end - rows.start {
@@ -217,6 +245,11 @@ impl Delta {
             u32::try_from(segment).map_err(|_| StoreError::NotThere { what: "segment", index: segment, count })?;
         Ok(TableRow::Base { segment, row })
     }
+}
+
+/// A row of the base in one number: the segment in the upper half, the row in the lower.
+fn number_of(segment: u32, row: u32) -> u64 {
+    u64::from(segment) << 32 | u64::from(row)
 }
 
 /// The segment at a place among all of them.

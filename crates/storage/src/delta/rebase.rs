@@ -1,83 +1,151 @@
 //! A delta over another base: over one that has what was written before it, and over one whose segments were compacted.
 //!
-//! Making segments of a delta takes time, and writers go on meanwhile. So it is done from a state of the delta, and
-//! what
-//! was written since that state becomes a delta over the new segments: rows that were added since are the new delta's,
-//! rows that died since die in the new segments. Both take time for what was written since, and encode nothing.
+//! Making segments of a delta takes time, and writers go on meanwhile. So it is done from a view of the delta, and what
+//! was committed since becomes a delta over the new segments: rows that were added since are the new delta's, in the
+//! order in which they were committed, rows that died since die in the new segments. Both take time for what was
+//! written since, and encode nothing. While it is done nobody may write: the caller sees to that.
 //!
 //! # Invariants
-//! The table is the same before and after: its rows, their order and which of them live.
+//! The table is the same before and after: its rows and which of them live, to a reader of any version since the view.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::dead::DeadRows;
-use super::{Delta, View};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+
+use super::commits::{Commit, DeadRows};
+use super::{Delta, DeltaView, ENTRY_ROWS_MAX, Log, TableRow, number_of};
 use crate::compact::Compacted;
 use crate::error::StoreError;
 use crate::table::TableVersion;
 
+/// What was committed to a delta after a view and is not known yet: what the keys of the delta that goes on from the
+/// view ([`Delta::since`]) catch up by.
+#[derive(Debug, Default)]
+pub struct Caught {
+    /// Numbers of the rows that were added and live, each with its number in the delta that goes on.
+    pub added: Vec<(u32, u32)>,
+    /// Numbers of rows that died and were added after the view, in any order.
+    pub died: Vec<u32>,
+    /// Up to which version it is.
+    pub version: u64,
+    /// How many rows the delta that goes on has by then.
+    pub rows: u32,
+}
+
 impl Delta {
-    /// What was written since `earlier`, as a delta over what [`consolidated`](Self::consolidated) makes of that state
-    /// and `base`; its rows are numbered from 0. `None` where `earlier` is no state before this one.
+    /// What was written since `view`, as a delta over what [`consolidated`](DeltaView::consolidated) makes of that view
+    /// and `base`; its rows are numbered from 0, as [`caught`](Self::caught) tells them. `None` where it is no view of
+    /// this delta.
     ///
     /// # Errors
     /// [`StoreError::Memory`].
-    pub fn since(&self, earlier: &Delta, base: &TableVersion) -> Result<Option<Delta>, StoreError> {
-        let (view, before) = (self.view.as_ref(), earlier.view.as_ref());
-        let first = before.log.rows();
-        let is_of_one = Arc::ptr_eq(&view.newest, &before.newest) && first <= view.log.rows();
-        let Some(entries) = view.entries.checked_sub(before.entries).filter(|_| is_of_one) else { return Ok(None) };
-        let of_base = view.dead_base.since(&before.dead_base);
-        let of_delta = view.dead_delta.since(&before.dead_delta);
-        let (Some(mut of_base), Some(mut of_delta)) = (of_base, of_delta) else { return Ok(None) };
-        let segments = base.segments().count();
-        let own = of_delta.split_off(of_delta.partition_point(|row| *row < u64::from(first)));
-        for row in of_delta {
-            let Some((place, row)) = before.log.place_of(row as u32) else { return Ok(None) };
-            of_base.push(((segments + place) as u64) << 32 | u64::from(row));
+    pub fn since(self: &Arc<Self>, view: &DeltaView, base: &TableVersion) -> Result<Option<Arc<Delta>>, StoreError> {
+        if !Arc::ptr_eq(self, &view.delta) {
+            return Ok(None);
         }
-        let own = own.into_iter().map(|row| row - u64::from(first)).collect();
-        let none = DeadRows::default();
-        let view = View {
-            schema: Arc::clone(&view.schema),
-            budget: Arc::clone(&view.budget),
-            entries,
-            log: view.log.since(first, &view.budget)?,
-            dead_base: none.with(of_base, &view.budget)?,
-            dead_delta: none.with(own, &view.budget)?,
-            newest: Arc::default(),
-        };
-        Ok(Some(Delta { view: Arc::new(view) }))
+        let commits = self.commits.lock();
+        let since = commits.between(view.version, u64::MAX);
+        let added: Vec<u32> = since.iter().flat_map(|commit| commit.rows.clone()).collect();
+        let log = self.log.lock().clone();
+        let rest = Delta::with_log(Arc::clone(&self.schema), &self.budget, Log::default(), Arc::default());
+        rest.stamps.reserve(added.len() as u32, &self.budget)?;
+        rest.copy(&log, &added)?;
+        let numbers: HashMap<u32, u32> = added.iter().copied().zip(0..).collect();
+        let segments = base.segments().count();
+        let mut first = 0;
+        for commit in since {
+            let mut dead = Vec::with_capacity(commit.dead.rows().len());
+            for row in commit.dead.rows() {
+                let TableRow::Delta { row } = row else {
+                    dead.push(*row);
+                    continue;
+                };
+                dead.push(match numbers.get(row) {
+                    Some(row) => TableRow::Delta { row: *row },
+                    None => match view.log.place_of(*row) {
+                        Some((place, row)) => TableRow::Base { segment: (segments + place) as u32, row },
+                        None => return Ok(None),
+                    },
+                });
+            }
+            let rows = first..first + commit.rows.len() as u32;
+            first = rows.end;
+            let charge = commit.charge.clone();
+            rest.enter(Commit { version: commit.version, rows, dead: DeadRows::of(&dead), charge });
+        }
+        Ok(Some(Arc::new(rest)))
     }
 
     /// The same over a base whose segments were compacted, of which `base` has the old ones.
     ///
     /// # Errors
-    /// [`StoreError::Memory`].
-    pub fn moved(&self, compacted: &Compacted, base: &TableVersion) -> Result<Delta, StoreError> {
-        let view = self.view.as_ref();
-        let dead_base = compacted.moved(base, &view.dead_base.all());
-        let view = View {
-            schema: Arc::clone(&view.schema),
-            budget: Arc::clone(&view.budget),
-            entries: view.entries,
-            log: view.log.clone(),
-            dead_base: DeadRows::default().with(dead_base, &view.budget)?,
-            dead_delta: view.dead_delta.clone(),
-            newest: Arc::default(),
-        };
-        Ok(Delta { view: Arc::new(view) })
+    /// [`StoreError::NotThere`] for a dead row that the new segments do not have.
+    pub fn moved(&self, compacted: &Compacted, base: &TableVersion) -> Result<Arc<Delta>, StoreError> {
+        let commits = self.commits.lock();
+        let dead = commits.all().iter().flat_map(|commit| commit.dead.rows());
+        let of_base = dead.filter_map(|row| match *row {
+            TableRow::Base { segment, row } => Some(number_of(segment, row)),
+            TableRow::Delta { .. } => None,
+        });
+        let mut before: Vec<u64> = of_base.collect();
+        before.sort_unstable();
+        let after = compacted.moved(base, &before);
+        if after.len() != before.len() {
+            return Err(StoreError::NotThere { what: "row", index: before.len(), count: after.len() });
+        }
+        let places: HashMap<u64, u64> = before.into_iter().zip(after).collect();
+        let log = self.log.lock().clone();
+        let moved = Delta::with_log(Arc::clone(&self.schema), &self.budget, log, Arc::clone(&self.stamps));
+        for commit in commits.all() {
+            let place = |row: &TableRow| match *row {
+                TableRow::Base { segment, row } => {
+                    let place = places[&number_of(segment, row)];
+                    TableRow::Base { segment: (place >> 32) as u32, row: place as u32 }
+                }
+                of_delta => of_delta,
+            };
+            let dead: Vec<TableRow> = commit.dead.rows().iter().map(place).collect();
+            let (rows, charge) = (commit.rows.clone(), commit.charge.clone());
+            moved.enter(Commit { version: commit.version, rows, dead: DeadRows::of(&dead), charge });
+        }
+        Ok(Arc::new(moved))
     }
 
-    /// The rows of the log that were added since `earlier`, a state before this one, and live.
-    pub fn added_since(&self, earlier: &Delta) -> Vec<u32> {
-        let rows = earlier.view.log.rows()..self.view.log.rows();
-        rows.filter(|row| !self.view.dead_delta.contains(u64::from(*row))).collect()
+    /// What was committed since `view`, and since `known` was caught.
+    pub fn caught(&self, view: &DeltaView, known: &Caught) -> Caught {
+        let commits = self.commits.lock();
+        let after = known.version.max(view.version);
+        let mut caught = Caught { version: commits.last().max(after), rows: known.rows, ..Caught::default() };
+        for commit in commits.between(after, u64::MAX) {
+            let numbered = commit.rows.clone().zip(caught.rows..);
+            caught.added.extend(numbered.filter(|(row, _)| self.stamps.died(*row).is_none()));
+            caught.rows += commit.rows.len() as u32;
+            caught.died.extend(commit.dead.rows().iter().filter_map(|row| match *row {
+                TableRow::Delta { row } if !view.has_seen(row) => Some(row),
+                _ => None,
+            }));
+        }
+        caught
     }
 
-    /// The rows of the log that `earlier`, a state before this one, has and that have died since, ascending.
-    pub fn died_since(&self, earlier: &Delta) -> Vec<u32> {
-        let died = self.view.dead_delta.since(&earlier.view.dead_delta).unwrap_or_default();
-        died.into_iter().map(|row| row as u32).filter(|row| *row < earlier.view.log.rows()).collect()
+    /// Copies rows of another log to the end of this one's.
+    fn copy(&self, from: &Log, rows: &[u32]) -> Result<(), StoreError> {
+        let mut log = self.log.lock();
+        for rows in rows.chunks(ENTRY_ROWS_MAX) {
+            let fields = self.schema.fields().iter().enumerate();
+            let columns: Vec<ArrayRef> = fields.map(|(place, of)| from.take(place, of.data_type(), rows)).collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+            log.push(&batch, &self.budget)?;
+        }
+        Ok(())
+    }
+}
+
+impl DeltaView {
+    /// Whether a row of the log was committed by the view's version, dead by then or not.
+    fn has_seen(&self, row: u32) -> bool {
+        row < self.log.rows() && self.delta.stamps.is_born(row, self.version)
     }
 }

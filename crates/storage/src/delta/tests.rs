@@ -1,18 +1,19 @@
-//! Deltas against a model that keeps every row in a vector.
+//! Deltas against a model that keeps every row in a vector, with when it came and when it died.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
-use arrow::array::{Array, AsArray, Decimal128Array, Int64Array, StringViewArray};
+use arrow::array::{Array, AsArray, Decimal128Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::concat;
 use arrow::datatypes::{Decimal128Type, Int64Type};
 use numa::{Allocator, Policy};
 
-use super::log::{CHUNK_ROWS, Log};
+use super::dead::DEAD_ROW_BYTES;
 use super::*;
 use crate::segment::{Part, Segment};
 use crate::tests::data::{Random, SHAPES, array, opaque_types, ordered_types};
-use crate::tests::{Threads, assert_same, batch_of, schema_of};
+use crate::tests::{Cancelling, Threads, assert_same, batch_of, schema_of};
 use crate::{ColumnAllocator, Compacted, Encoding, Parallel, RowsToDelete, Serial, Stager, build_part};
 
 type Row = (i64, Option<String>, Option<i128>);
@@ -62,32 +63,99 @@ fn part(rows: &[Row]) -> Part {
     build_part(&schema(), vec![stager.finish().unwrap()], &allocators(), &Serial).unwrap()
 }
 
-fn consolidated(delta: &Delta, base: &TableVersion, parallel: &dyn Parallel) -> TableVersion {
-    delta.consolidated(base, &allocators(), &Allocator::unplaced(), parallel).unwrap()
+fn consolidated(view: &DeltaView, base: &TableVersion, parallel: &dyn Parallel) -> TableVersion {
+    view.consolidated(base, &allocators(), &Allocator::unplaced(), parallel).unwrap()
 }
 
-/// Every row there ever was, in order, and whether it lives.
-#[derive(Clone, Default)]
+/// What a reader of all that is committed sees.
+fn newest(delta: &Arc<Delta>) -> DeltaView {
+    delta.view(u64::MAX)
+}
+
+/// A statement that runs alone.
+fn add(delta: &Arc<Delta>, rows: &RecordBatch, dead: &[TableRow]) {
+    let version = delta.newest_seen(u64::MAX) + 1;
+    delta.write(rows, dead).unwrap().expect("nobody else writes").commit(version);
+}
+
+fn of_delta(row: u32) -> TableRow {
+    TableRow::Delta { row }
+}
+
+/// Bytes that the stamps of so many rows take: blocks of 1024 and twice as many each time, 16 bytes a row.
+fn stamp_bytes(rows: usize) -> u64 {
+    let room = (0..).take_while(|blocks| (1024 << blocks) - 1024 < rows as u64);
+    room.map(|block| (1024 << block) * 16).sum()
+}
+
+/// The rows of a segment, dead ones too.
+fn content(version: &SegmentVersion) -> Vec<Row> {
+    let rows = version.segment.rows();
+    rows_of(&version.segment.columns().iter().map(|column| column.slice(0..rows)).collect::<Vec<ArrayRef>>())
+}
+
+/// Which rows live, by segment.
+fn liveness(table: &TableVersion) -> Vec<Vec<bool>> {
+    table.segments().map(|version| (0..version.segment.rows()).map(|row| version.is_live(row)).collect()).collect()
+}
+
+/// When a row came to be and when it died.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    born: Option<u64>,
+    died: Option<u64>,
+    is_claimed: bool,
+}
+
+impl Life {
+    /// Of a row that was there before the delta.
+    const BEFORE: Life = Life { born: Some(0), died: None, is_claimed: false };
+
+    fn lives(&self, version: u64) -> bool {
+        self.born.is_some_and(|born| born <= version) && self.died.is_none_or(|died| died > version)
+    }
+
+    /// Whether a statement may let it die.
+    fn is_free(&self) -> bool {
+        self.born.is_some() && self.died.is_none() && !self.is_claimed
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    place: TableRow,
+    row: Row,
+    life: Life,
+}
+
+/// Every row there ever was, in order, and the versions that were committed.
+#[derive(Default)]
 struct Model {
-    base: Vec<(TableRow, Row, bool)>,
-    /// Rows of the base that lived before the delta.
-    base_live: usize,
-    delta: Vec<(Row, bool)>,
-    entries: usize,
+    base: Vec<Known>,
+    log: Vec<Known>,
+    versions: Vec<u64>,
 }
 
 impl Model {
-    fn live_places(&self) -> Vec<TableRow> {
-        let base = self.base.iter().filter(|row| row.2).map(|row| row.0);
-        let delta = self.delta.iter().enumerate().filter(|(_, row)| row.1);
-        base.chain(delta.map(|(row, _)| TableRow::Delta { row: row as u32 })).collect()
+    /// The rows of the base and the first of the log.
+    fn rows(&self, of_log: usize) -> impl Iterator<Item = &Known> {
+        self.base.iter().chain(&self.log[..of_log])
     }
 
-    fn kill(&mut self, place: TableRow) {
+    fn all(&self) -> impl Iterator<Item = &Known> {
+        self.rows(self.log.len())
+    }
+
+    fn life(&mut self, place: TableRow) -> &mut Life {
         match place {
-            TableRow::Delta { row } => self.delta[row as usize].1 = false,
-            base => self.base.iter_mut().find(|row| row.0 == base).unwrap().2 = false,
+            TableRow::Delta { row } => &mut self.log[row as usize].life,
+            base => &mut self.base.iter_mut().find(|known| known.place == base).unwrap().life,
         }
+    }
+
+    /// Rows that died in the base after it was made, or are about to.
+    fn dead_base(&self, is_it: impl Fn(&Life) -> bool) -> usize {
+        self.base.iter().filter(|known| is_it(&known.life)).count()
     }
 }
 
@@ -103,158 +171,352 @@ fn base(random: &mut Random) -> (TableVersion, Model) {
             _ => table = table.with_parts(table.parts.iter().cloned().chain([Arc::new(part(&rows))]).collect()),
         }
         let place = |row: usize| TableRow::Base { segment: segment as u32, row: row as u32 };
-        model.base.extend(rows.into_iter().enumerate().map(|(i, row)| (place(i), row, true)));
+        let known = |(i, row)| Known { place: place(i), row, life: Life::BEFORE };
+        model.base.extend(rows.into_iter().enumerate().map(known));
     }
     let parts = table.parts.iter().enumerate();
     let places: Vec<_> = parts.flat_map(|(p, part)| (0..part.segments.len()).map(move |s| (p, s))).collect();
     for (place, (part, segment)) in places.into_iter().enumerate() {
         let rows = 0..table.segments().nth(place).unwrap().segment.rows() as u32;
         let rows: Vec<u32> = rows.filter(|_| random.one_in(9)).collect();
-        rows.iter().for_each(|&row| model.kill(TableRow::Base { segment: place as u32, row }));
+        rows.iter().for_each(|&row| model.life(TableRow::Base { segment: place as u32, row }).died = Some(0));
         table = table.with_deleted(&[RowsToDelete { part, segment, rows }], &Allocator::unplaced()).unwrap();
     }
-    model.base_live = table.rows();
     (table, model)
 }
 
-fn check(delta: &Delta, base: &TableVersion, model: &Model, random: &mut Random) {
-    assert_eq!((delta.rows(), delta.entries()), (model.delta.len(), model.entries));
-    assert_eq!(delta.is_empty(), model.entries == 0);
-    let live = model.live_places();
-    assert_eq!(base.rows() - delta.dead_base_rows() + delta.live_rows(), live.len());
-    assert_eq!(delta.live_rows(), model.delta.iter().filter(|row| row.1).count());
-    assert_eq!(model.base_live - delta.dead_base_rows(), model.base.iter().filter(|row| row.2).count());
+/// A statement that has not ended.
+struct Open {
+    write: DeltaWrite,
+    /// Its rows.
+    rows: Vec<TableRow>,
+    dead: Vec<TableRow>,
+}
 
-    let table = if random.one_in(2) { consolidated(delta, base, &Threads) } else { consolidated(delta, base, &Serial) };
-    assert_eq!((table.rows(), table.version), (live.len(), base.version + model.entries as u64));
-    assert_eq!((&table.schema, table.parts.len()), (&base.schema, base.parts.len().max(usize::from(delta.rows() > 0))));
-    let mut places = model.base.iter().map(|row| (row.0, &row.1, row.2)).collect::<Vec<_>>();
-    let of_delta = model.delta.iter().enumerate();
-    places.extend(of_delta.map(|(row, known)| (TableRow::Delta { row: row as u32 }, &known.0, known.1)));
-    let mut expected = places.iter();
-    let mut segments = 0;
-    for (segment, version) in table.segments().enumerate() {
-        let rows = version.segment.rows();
-        let columns: Vec<ArrayRef> = version.segment.columns().iter().map(|column| column.slice(0..rows)).collect();
-        for (row, content) in rows_of(&columns).iter().enumerate() {
-            let (place, known, alive) = expected.next().unwrap();
-            assert_eq!((content, version.is_live(row)), (*known, *alive), "{place:?}");
-            assert_eq!(delta.is_live(*place, base), *alive, "{place:?}");
-            assert_eq!(delta.place_of(base, segment, row as u32).unwrap(), *place);
+/// A table that several statements write at a time, and what is known of it.
+struct Written {
+    base: TableVersion,
+    delta: Arc<Delta>,
+    budget: Arc<Budget>,
+    model: Model,
+    open: Vec<Open>,
+    /// The last that was committed.
+    version: u64,
+}
+
+/// What a reader has.
+struct Reader {
+    view: DeltaView,
+    version: u64,
+    /// Rows that the log had when the view was taken.
+    rows: usize,
+}
+
+impl Written {
+    fn new(base: TableVersion, model: Model) -> Written {
+        let budget = Budget::new("test", u64::MAX);
+        let delta = Delta::new(schema(), &budget);
+        Written { base, delta, budget, model, open: Vec::new(), version: 0 }
+    }
+
+    /// A statement begins, or ends, or fails.
+    fn step(&mut self, random: &mut Random) {
+        if self.open.is_empty() || (self.open.len() < 5 && random.one_in(2)) {
+            return self.begin(random);
         }
-        assert!(matches!(delta.place_of(base, segment, rows as u32), Err(StoreError::NotThere { what: "row", .. })));
-        segments += 1;
+        let place = random.below(self.open.len());
+        self.end(place, !random.one_in(4), random);
     }
-    assert!(expected.next().is_none());
-    let error = delta.place_of(base, segments, 0).unwrap_err();
-    assert!(matches!(error, StoreError::NotThere { what: "segment", count, .. } if count == segments), "{error}");
-    assert!(!delta.is_live(TableRow::Delta { row: model.delta.len() as u32 }, base));
-    assert!(!delta.is_live(TableRow::Base { segment: base.segments().count() as u32, row: 0 }, base));
 
-    let count = if model.delta.is_empty() { 0 } else { random.below(60) };
-    let rows: Vec<u32> = (0..count).map(|_| random.below(model.delta.len()) as u32).collect();
-    let columns: Vec<ArrayRef> = (0..3).map(|column| delta.take(column, &rows)).collect();
-    let expected: Vec<Row> = rows.iter().map(|&row| model.delta[row as usize].0.clone()).collect();
-    assert_eq!(rows_of(&columns), expected, "{rows:?}");
-}
-
-/// Which rows live, by segment.
-fn liveness(table: &TableVersion) -> Vec<Vec<bool>> {
-    table.segments().map(|version| (0..version.segment.rows()).map(|row| version.is_live(row)).collect()).collect()
-}
-
-/// An entry of a few rows, and the model with it.
-fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
-    let mut model = model.clone();
-    let live = model.live_places();
-    let most = random.pick(&[0, 1, 2, 50]);
-    let deaths = random.below(most + 1).min(live.len());
-    let mut dead: Vec<TableRow> = (0..deaths).map(|_| random.pick(&live)).collect();
-    dead.iter().for_each(|&place| model.kill(place));
-    if random.one_in(8) {
-        // Rows of the log that died before stay dead.
-        let gone = model.delta.iter().position(|row| !row.1);
-        dead.extend(gone.map(|row| TableRow::Delta { row: row as u32 }));
+    fn begin(&mut self, random: &mut Random) {
+        let free: Vec<TableRow> = self.model.all().filter(|known| known.life.is_free()).map(|row| row.place).collect();
+        let most = random.pick(&[0, 1, 2, 50]);
+        let deaths = random.below(most + 1).min(free.len());
+        let mut dead: Vec<TableRow> = (0..deaths).map(|_| random.pick(&free)).collect();
+        if random.one_in(4) {
+            // Any row, but none that the base has as deleted: that is for the caller to know.
+            let any: Vec<TableRow> =
+                self.model.all().filter(|known| known.life.died != Some(0)).map(|row| row.place).collect();
+            dead.extend(random.choose(&any));
+            random.shuffle(&mut dead);
+        }
+        let can_have: Vec<TableRow> = dead.iter().copied().filter(|place| self.model.life(*place).is_free()).collect();
+        let first = self.model.log.len();
+        let most = random.pick(&[0, 1, 1, 2, 50, 50, 900]);
+        let rows: Vec<Row> = (0..random.below(most + 1)).map(|i| row((first + i) as i64, random)).collect();
+        let used = self.budget.used_bytes();
+        let Some(write) = self.delta.write(&batch(&rows), &dead).unwrap() else {
+            assert_ne!(can_have, dead, "nothing stands against it");
+            assert_eq!((self.delta.rows(), self.budget.used_bytes()), (first, used));
+            assert!(self.delta.write(&batch(&[]), &can_have).unwrap().is_some(), "a claim stays of {dead:?}");
+            return;
+        };
+        assert_eq!(can_have, dead, "rows that are dead, claimed or not there yet");
+        assert!(rows.is_empty() || write.first_row() as usize == first);
+        dead.iter().for_each(|place| self.model.life(*place).is_claimed = true);
+        let known = |(i, row)| Known { place: of_delta((first + i) as u32), row, life: Life::default() };
+        self.model.log.extend(rows.into_iter().enumerate().map(known));
+        let rows = self.model.log[first..].iter().map(|known| known.place).collect();
+        self.open.push(Open { write, rows, dead });
     }
-    let most = random.pick(&[0, 1, 1, 2, 50, 50, 900]);
-    let first = model.delta.len();
-    let rows: Vec<Row> = (0..random.below(most + 1)).map(|i| row((first + i) as i64, random)).collect();
-    let next = delta.with(batch(&rows), &dead).unwrap();
-    model.delta.extend(rows.into_iter().map(|row| (row, true)));
-    model.entries += 1;
-    (next, model)
+
+    fn end(&mut self, place: usize, is_committed: bool, random: &mut Random) {
+        let Open { write, rows, dead } = self.open.swap_remove(place);
+        dead.iter().for_each(|place| self.model.life(*place).is_claimed = false);
+        if !is_committed {
+            return drop(write);
+        }
+        self.version += random.pick(&[1, 1, 2, 7]);
+        write.commit(self.version);
+        self.model.versions.push(self.version);
+        rows.iter().for_each(|place| self.model.life(*place).born = Some(self.version));
+        dead.iter().for_each(|place| self.model.life(*place).died = Some(self.version));
+    }
+
+    fn reader(&self, version: u64) -> Reader {
+        Reader { view: self.delta.view(version), version, rows: self.model.log.len() }
+    }
+
+    /// Where a table, and what is said of each row, is not as the model has it: none for what is right.
+    fn fault(&self, reader: &Reader, table: &TableVersion, is_live: &dyn Fn(TableRow) -> bool) -> Option<String> {
+        let mut expected = self.model.rows(reader.rows);
+        for (segment, version) in table.segments().enumerate() {
+            for (row, content) in content(version).iter().enumerate() {
+                let place = reader.view.place_of(&self.base, segment, row as u32);
+                let Some(known) = expected.next() else { return Some(format!("{content:?} at {place:?}")) };
+                let lives = known.life.lives(reader.version);
+                let is_so = place.is_ok_and(|place| place == known.place) && *content == known.row;
+                if !is_so || version.is_live(row) != lives || is_live(known.place) != lives {
+                    return Some(format!("{known:?} at {segment} {row} as of {}", reader.version));
+                }
+            }
+        }
+        expected.next().map(|known| format!("{known:?} is nowhere"))
+    }
+
+    fn is_live(&self, place: TableRow, version: u64) -> bool {
+        self.delta.is_live(place, &self.base, version)
+    }
+
+    fn check_reader(&self, reader: &Reader, random: &mut Random) {
+        let Reader { view, version, rows } = reader;
+        let seen = self.model.versions.iter().filter(|known| *known <= version).count();
+        let last = seen.checked_sub(1).map_or(0, |last| self.model.versions[last]);
+        assert_eq!((view.version(), self.delta.newest_seen(*version)), (last, last));
+        let parallel: &dyn Parallel = if random.one_in(2) { &Threads } else { &Serial };
+        let table = consolidated(view, &self.base, parallel);
+        let live = self.model.rows(*rows).filter(|known| known.life.lives(*version)).count();
+        assert_eq!((table.rows(), table.version), (live, self.base.version + seen as u64));
+        let parts = self.base.parts.len().max(usize::from(*rows > 0));
+        assert_eq!((&table.schema, table.parts.len()), (&self.base.schema, parts));
+        assert_eq!(self.fault(reader, &table, &|place| self.is_live(place, *version)), None);
+
+        let segments = table.segments().count();
+        for (segment, of) in table.segments().enumerate() {
+            let beyond = view.place_of(&self.base, segment, of.segment.rows() as u32);
+            assert!(matches!(beyond, Err(StoreError::NotThere { what: "row", .. })));
+        }
+        let error = view.place_of(&self.base, segments, 0).unwrap_err();
+        assert!(matches!(error, StoreError::NotThere { what: "segment", count, .. } if count == segments), "{error}");
+        assert!(!self.is_live(of_delta(self.model.log.len() as u32), *version));
+        assert!(!self.is_live(TableRow::Base { segment: self.base.segments().count() as u32, row: 0 }, *version));
+    }
+
+    fn check(&self, random: &mut Random) {
+        let (delta, model) = (&self.delta, &self.model);
+        assert_eq!((delta.rows(), delta.entries()), (model.log.len(), model.versions.len()));
+        assert_eq!(delta.is_empty(), model.versions.is_empty());
+        assert_eq!(delta.live_rows(), model.log.iter().filter(|known| known.life.lives(self.version)).count());
+        assert_eq!(delta.dead_base_rows(), model.dead_base(|life| life.died.is_some_and(|died| died > 0)));
+        let live = model.all().filter(|known| known.life.lives(self.version)).count();
+        assert_eq!(self.base.rows() - delta.dead_base_rows() + delta.live_rows(), live);
+        self.check_reader(&self.reader(self.version), random);
+        self.check_reader(&self.reader(random.below_u64(self.version + 1)), random);
+        // As `view` does, so does `is_live` take the greatest number for whatever is the newest version.
+        let is_same = |known: &Known| self.is_live(known.place, u64::MAX) == known.life.lives(self.version);
+        assert!(model.all().all(is_same), "claimed rows live");
+
+        let count = if model.log.is_empty() { 0 } else { random.below(60) };
+        let rows: Vec<u32> = (0..count).map(|_| random.below(model.log.len()) as u32).collect();
+        let columns: Vec<ArrayRef> = (0..3).map(|column| delta.take(column, &rows)).collect();
+        let expected: Vec<Row> = rows.iter().map(|&row| model.log[row as usize].row.clone()).collect();
+        assert_eq!(rows_of(&columns), expected, "{rows:?}");
+    }
+
+    /// What the delta holds while nobody has a view of it.
+    fn bytes(&self) -> u64 {
+        let dead = self.model.dead_base(|life| life.is_claimed || life.died.is_some_and(|died| died > 0));
+        self.delta.bytes() + stamp_bytes(self.model.log.len()) + (dead * DEAD_ROW_BYTES) as u64
+    }
 }
 
 #[test]
-fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
-    let mut longest = 0;
+fn readers_find_the_rows_of_the_model_and_views_never_change() {
+    let (mut longest, mut most_open) = (0, 0);
     for seed in 0..12 {
         let mut random = Random::new(seed);
-        let budget = Budget::new("test", u64::MAX);
-        let (base, mut model) = base(&mut random);
-        let mut delta = Delta::new(schema(), &budget);
-        check(&delta, &base, &model, &mut random);
-        let mut kept = Vec::new();
-        let mut held = Vec::new();
-        for _ in 0..random.below(220) {
-            // A statement that fails: its entry is forgotten, whether it was looked at or not.
-            if random.one_in(6) {
-                let (failed, with_failed) = entry(&delta, &model, &mut random);
-                match random.below(3) {
-                    0 => check(&failed, &base, &with_failed, &mut random),
-                    1 => kept.push((failed, with_failed)),
-                    _ => {}
-                }
-            }
-            (delta, model) = entry(&delta, &model, &mut random);
-            match random.below(12) {
-                0 => check(&delta, &base, &model, &mut random),
-                1 => kept.push((delta.clone(), model.clone())),
+        let (base, model) = base(&mut random);
+        let mut table = Written::new(base, model);
+        table.check(&mut random);
+        let (mut kept, mut held) = (Vec::new(), Vec::new());
+        for _ in 0..random.below(450) {
+            table.step(&mut random);
+            most_open = most_open.max(table.open.len());
+            match random.below(24) {
+                0 => table.check(&mut random),
+                1 => kept.push(table.reader(table.version)),
+                2 => kept.push(table.reader(random.below_u64(table.version + 1))),
                 // A reader that stays: what is marked later is not to be seen.
-                2 | 3 => {
-                    let table = consolidated(&delta, &base, &Serial);
-                    let seen = liveness(&table);
-                    let live = model.live_places().len();
-                    assert_eq!(seen.iter().flatten().filter(|live| **live).count(), live);
-                    held.push((table, seen));
+                3 | 4 => {
+                    let whole = consolidated(&table.reader(table.version).view, &table.base, &Serial);
+                    let seen = liveness(&whole);
+                    assert_eq!(seen.iter().flatten().filter(|live| **live).count(), whole.rows());
+                    held.push((whole, seen));
                 }
-                4 if !held.is_empty() => drop(held.swap_remove(random.below(held.len()))),
+                5 if !held.is_empty() => drop(held.swap_remove(random.below(held.len()))),
+                6 if !kept.is_empty() => table.check_reader(&kept[random.below(kept.len())], &mut random),
                 _ => {}
             }
         }
-        check(&delta, &base, &model, &mut random);
-        longest = longest.max(delta.view.log.segment_rows(0).map_or(0, |rows| rows.len()));
+        table.check(&mut random);
+        longest = longest.max(newest(&table.delta).log.segment_rows(0).map_or(0, |rows| rows.len()));
         held.iter().for_each(|(table, seen)| assert_eq!(&liveness(table), seen));
-        for (delta, model) in &kept {
-            check(delta, &base, model, &mut random);
-            check(delta, &base, model, &mut random);
+        for reader in kept.iter().chain(&kept) {
+            table.check_reader(reader, &mut random);
         }
-        assert!(budget.used_bytes() >= delta.bytes());
-        drop((delta, kept, held));
+        assert!(table.budget.used_bytes() >= table.bytes());
+        drop((kept, held));
+        assert_eq!(table.budget.used_bytes(), table.bytes(), "seed {seed}");
+        // Statements that run hold the delta.
+        let Written { budget, open, delta, .. } = table;
+        drop(delta);
+        assert!(open.is_empty() || budget.used_bytes() > 0);
+        drop(open);
         assert_eq!(budget.used_bytes(), 0, "seed {seed}");
     }
     assert!(longest > 2 * CHUNK_ROWS, "no run of chunks: {longest} rows");
+    assert!(most_open > 3, "{most_open} statements at a time");
+}
+
+/// That the check above notices readers that look at the stamps as they should not, and tables of another version.
+#[test]
+fn readers_at_fault_are_noticed() {
+    let mut random = Random::new(3);
+    let bases = std::iter::repeat_with(|| base(&mut random));
+    let (base, model) = bases.into_iter().find(|(base, _)| base.rows() > 200).unwrap();
+    let mut table = Written::new(base, model);
+    while table.model.log.len() < 4000 || table.open.len() < 4 {
+        table.step(&mut random);
+    }
+    let stamps = &table.delta.stamps;
+    let middle = table.model.versions[table.model.versions.len() / 2];
+    for version in [middle, table.version] {
+        let reader = table.reader(version);
+        let whole = consolidated(&reader.view, &table.base, &Serial);
+        let right = |place: TableRow| table.is_live(place, version);
+        assert_eq!(table.fault(&reader, &whole, &right), None);
+        let of_log = |is_live: &dyn Fn(u32) -> bool| {
+            let is_live = |place: TableRow| match place {
+                TableRow::Delta { row } => is_live(row),
+                base => right(base),
+            };
+            table.fault(&reader, &whole, &is_live).is_some()
+        };
+        assert!(of_log(&|row| stamps.is_born(row, version)), "as if no row had died");
+        assert!(of_log(&|row| stamps.died(row).is_none_or(|died| died > version)), "as if all rows had been born");
+        let is_known = |known: Option<u64>| known.is_some_and(|version| version > middle);
+        let changed = |row: &Known| is_known(row.life.born) || is_known(row.life.died);
+        assert!(table.model.log.iter().any(changed));
+        assert_eq!(of_log(&|row| stamps.is_seen(row, table.version)), version == middle, "as if nobody had pinned");
+        let is_claimed = |row: u32| table.model.log[row as usize].life.is_claimed;
+        assert!((0..table.model.log.len() as u32).any(is_claimed));
+        assert!(of_log(&|row| stamps.is_seen(row, version) && !is_claimed(row)), "as if claimed rows were dead");
+        let of_base = |place: TableRow| match place {
+            TableRow::Base { segment, row } => segment_of(&table.base, segment as usize).unwrap().is_live(row as usize),
+            of_delta => right(of_delta),
+        };
+        assert!(table.fault(&reader, &whole, &of_base).is_some(), "as if no row of the base had died");
+
+        let earlier = consolidated(&table.delta.view(middle - 1), &table.base, &Serial);
+        assert!(table.fault(&reader, &earlier, &right).is_some(), "a statement is missing");
+        let fewer = Reader { rows: reader.rows - 1, view: reader.view.clone(), version };
+        assert!(table.fault(&fewer, &whole, &right).is_some(), "a row too many");
+        let part = whole.parts.len() - 1;
+        let segment = whole.parts[part].segments.len() - 1;
+        let place = whole.parts[part].segments[segment].segment.rows() as u32 - 1;
+        let last = |rows: &[u32]| RowsToDelete { part, segment, rows: rows.to_vec() };
+        let with_last = |rows: &[u32]| whole.with_deleted(&[last(rows)], &Allocator::unplaced()).unwrap();
+        let live = (0..=place).rev().find(|row| whole.parts[part].segments[segment].is_live(*row as usize));
+        assert_eq!(table.fault(&reader, &with_last(&[]), &right), None);
+        assert!(live.is_none_or(|row| table.fault(&reader, &with_last(&[row]), &right).is_some()), "one more is dead");
+    }
+}
+
+#[test]
+fn who_comes_first_lets_a_row_die() {
+    let mut random = Random::new(12);
+    let budget = Budget::new("test", u64::MAX);
+    let rows: Vec<Row> = (0..4).map(|id| row(id, &mut random)).collect();
+    let base = TableVersion::empty(&schema()).with_appended(part(&rows));
+    let delta = Delta::new(schema(), &budget);
+    let none = batch(&[]);
+    let first = delta.write(&batch(&rows[..2]), &[]).unwrap().unwrap();
+    let used = budget.used_bytes();
+    assert!(delta.write(&none, &[of_delta(1)]).unwrap().is_none(), "nobody sees it yet");
+    first.commit(5);
+    for row in [of_delta(1), TableRow::Base { segment: 0, row: 2 }] {
+        let other = if row == of_delta(1) { TableRow::Base { segment: 0, row: 3 } } else { of_delta(0) };
+        let write = delta.write(&none, &[row, row]).unwrap().expect("a row may be named twice");
+        let wants = |rows: &[TableRow]| delta.write(&none, rows).unwrap();
+        assert!(wants(&[row]).is_none() && wants(&[other, row]).is_none() && wants(&[row, other]).is_none());
+        // Neither is `other` claimed by who did not get both, nor is the row given back.
+        assert!(wants(&[other]).is_some() && wants(&[row]).is_none());
+        assert!(delta.is_live(row, &base, 5) && delta.is_live(row, &base, u64::MAX));
+        drop(write);
+        assert!(wants(&[other, row]).is_some());
+        let write = wants(&[row, other]).unwrap();
+        let second = delta.write(&batch(&rows[2..3]), &[]).unwrap().unwrap();
+        assert!(delta.is_live(row, &base, u64::MAX));
+        second.commit(delta.newest_seen(u64::MAX) + 1);
+        drop(write);
+        let version = delta.newest_seen(u64::MAX) + 3;
+        wants(&[row]).unwrap().commit(version);
+        assert!(wants(&[row]).is_none() && wants(&[row, other]).is_none() && wants(&[other]).is_some());
+        let lives = |version: u64| delta.is_live(row, &base, version);
+        assert!(lives(5) && lives(version - 1) && !lives(version) && !lives(u64::MAX));
+    }
+    assert_eq!((delta.rows(), delta.live_rows(), delta.dead_base_rows(), delta.entries()), (4, 3, 1, 5));
+    assert!(budget.used_bytes() > used);
+    assert_eq!(budget.used_bytes(), delta.bytes() + stamp_bytes(4) + DEAD_ROW_BYTES as u64);
 }
 
 #[test]
 fn what_is_consolidated_is_the_base_of_what_follows() {
     let mut random = Random::new(77);
     let (mut base, mut model) = base(&mut random);
-    let budget = Budget::unlimited();
     for _ in 0..5 {
-        let mut delta = Delta::new(schema(), &budget);
-        for _ in 0..30 {
-            (delta, model) = entry(&delta, &model, &mut random);
+        let mut table = Written::new(base, model);
+        for _ in 0..60 {
+            table.step(&mut random);
         }
-        base = consolidated(&delta, &base, &Serial);
-        let mut places = base.segments().enumerate().flat_map(|(segment, version)| {
-            (0..version.segment.rows() as u32).map(move |row| TableRow::Base { segment: segment as u32, row })
-        });
-        let rows: Vec<_> = model.base.drain(..).map(|row| (row.1, row.2)).chain(model.delta.drain(..)).collect();
-        model.base = rows.into_iter().map(|(row, alive)| (places.next().unwrap(), row, alive)).collect();
-        model.base_live = base.rows();
-        model.entries = 0;
-        check(&Delta::new(schema(), &budget), &base, &model, &mut random);
+        // Statements that have not ended are lost with their delta.
+        table.open.clear();
+        base = consolidated(&newest(&table.delta), &table.base, &Serial);
+        let mut places = Vec::new();
+        for (segment, version) in base.segments().enumerate() {
+            let place = |row| TableRow::Base { segment: segment as u32, row };
+            places.extend((0..version.segment.rows() as u32).map(place));
+        }
+        let mut places = places.into_iter();
+        let rows = std::mem::take(&mut table.model);
+        let known = |Known { row, life, .. }| {
+            let died = (!life.lives(table.version)).then_some(0);
+            Known { place: places.next().unwrap(), row, life: Life { died, ..Life::BEFORE } }
+        };
+        model = Model { base: rows.base.into_iter().chain(rows.log).map(known).collect(), ..Model::default() };
+        let after = Written::new(base, model);
+        after.check(&mut random);
+        Written { base, model, .. } = after;
     }
 }
 
@@ -263,7 +525,7 @@ fn every_type_comes_back() {
     let mut random = Random::new(5);
     for data_type in ordered_types().into_iter().chain(opaque_types()) {
         let t = crate::surface_type(&data_type);
-        let mut delta = Delta::new(schema_of(&data_type), &Budget::unlimited());
+        let delta = Delta::new(schema_of(&data_type), &Budget::unlimited());
         let mut all = Vec::new();
         while delta.rows() < 3 * CHUNK_ROWS {
             let rows = random.pick(&[1, 2, 40, 300]);
@@ -271,13 +533,13 @@ fn every_type_comes_back() {
             let from = random.below(long.len() - rows + 1);
             all.push(long.slice(from, rows));
             let schema = schema_of(&t);
-            delta = delta.with(batch_of(&schema, vec![long.slice(from, rows)], rows), &[]).unwrap();
+            add(&delta, &batch_of(&schema, vec![long.slice(from, rows)], rows), &[]);
         }
         let parts: Vec<&dyn Array> = all.iter().map(|array| array.as_ref()).collect();
         let all = concat(&parts).unwrap();
         let base = TableVersion::empty(&schema_of(&data_type));
         let allocators = [ColumnAllocator::unplaced()];
-        let table = delta.consolidated(&base, &allocators, &Allocator::unplaced(), &Serial).unwrap();
+        let table = newest(&delta).consolidated(&base, &allocators, &Allocator::unplaced(), &Serial).unwrap();
         let stored: Vec<ArrayRef> = table.segments().map(|s| s.segment.column(0).slice(0..s.segment.rows())).collect();
         assert!((2..=4).contains(&stored.len()), "{} segments", stored.len());
         let stored: Vec<&dyn Array> = stored.iter().map(|array| array.as_ref()).collect();
@@ -338,177 +600,273 @@ fn few_rows_are_encoded_as_all_are() {
     }
 }
 
-/// A table that is written and merged: rows by their order, which nothing changes, and where each lies.
+/// A statement that has not ended: the rows that it adds and lets die.
+struct Pending {
+    write: DeltaWrite,
+    added: Vec<i64>,
+    died: Vec<i64>,
+}
+
+/// A table that is written and merged: rows by what they are called, which nothing changes.
 struct Merging {
     base: TableVersion,
-    delta: Delta,
-    live: Vec<Row>,
+    delta: Arc<Delta>,
+    rows: BTreeMap<i64, (Row, Life)>,
+    open: Vec<Pending>,
+    /// What was committed, in order: a version and the rows that it added.
+    commits: Vec<(u64, Vec<i64>)>,
+    /// The base has what was written up to it: whoever reads an earlier version is too late.
+    merged: u64,
     next: i64,
 }
 
+/// A merge on its way.
+struct Folding {
+    view: DeltaView,
+    base: TableVersion,
+    whole: Option<TableVersion>,
+    caught: Caught,
+    /// Rows that were added since and live, each with the number that it gets.
+    numbers: HashMap<u32, u32>,
+}
+
 impl Merging {
-    fn places(&self) -> Vec<(Row, TableRow)> {
-        let table = consolidated(&self.delta, &self.base, &Serial);
+    fn version(&self) -> u64 {
+        self.commits.last().map_or(0, |commit| commit.0)
+    }
+
+    /// What a view finds: rows and where they are.
+    fn places(view: &DeltaView, base: &TableVersion) -> Vec<(Row, TableRow)> {
         let mut places = Vec::new();
-        for (segment, version) in table.segments().enumerate() {
-            let rows = version.segment.rows();
-            let columns: Vec<ArrayRef> = version.segment.columns().iter().map(|column| column.slice(0..rows)).collect();
-            for (row, content) in rows_of(&columns).into_iter().enumerate().filter(|(row, _)| version.is_live(*row)) {
-                places.push((content, self.delta.place_of(&self.base, segment, row as u32).unwrap()));
-            }
+        for (segment, version) in consolidated(view, base, &Serial).segments().enumerate() {
+            let rows = content(version).into_iter().enumerate().filter(|(row, _)| version.is_live(*row));
+            places.extend(rows.map(|(row, known)| (known, view.place_of(base, segment, row as u32).unwrap())));
         }
         places
     }
 
-    /// A statement that adds rows and lets others die; where it fails nobody sees it.
-    fn write(&mut self, random: &mut Random) {
-        let places = self.places();
+    fn begin(&mut self, random: &mut Random) {
+        let places = Merging::places(&newest(&self.delta), &self.base);
         let deaths = random.pick(&[0, 1, 3, 40]).min(places.len());
-        let mut dead: Vec<_> = (0..deaths).map(|_| random.below(places.len())).collect();
-        dead.sort_unstable();
-        dead.dedup();
+        let dead: Vec<_> = (0..deaths).map(|_| random.pick(&places)).collect();
         let count = random.pick(&[0, 1, 2, 30, 700]);
         let rows: Vec<Row> = (0..count).map(|i| row(self.next + i, random)).collect();
-        let of_dead: Vec<TableRow> = dead.iter().map(|place| places[*place].1).collect();
-        let next = self.delta.with(batch(&rows), &of_dead).unwrap();
-        if random.one_in(5) {
-            return;
-        }
-        self.delta = next;
+        let of_dead: Vec<TableRow> = dead.iter().map(|(_, place)| *place).collect();
+        let died: Vec<i64> = dead.iter().map(|(row, _)| row.0).collect();
+        let is_free = died.iter().all(|id| self.rows[id].1.is_free());
+        let write = self.delta.write(&batch(&rows), &of_dead).unwrap();
+        assert_eq!(write.is_some(), is_free);
+        let Some(write) = write else { return };
+        died.iter().for_each(|id| self.rows.get_mut(id).unwrap().1.is_claimed = true);
         self.next += count;
-        dead.iter().rev().for_each(|place| drop(self.live.remove(*place)));
-        self.live.extend(rows);
+        let added = rows.iter().map(|row| row.0).collect();
+        self.rows.extend(rows.into_iter().map(|row| (row.0, (row, Life::default()))));
+        self.open.push(Pending { write, added, died });
     }
 
-    fn check(&self) {
-        let places = self.places();
-        let found: Vec<&Row> = places.iter().map(|(row, _)| row).collect();
-        assert!(found.iter().copied().eq(&self.live), "{} rows, {} expected", found.len(), self.live.len());
-        let (delta, base) = (&self.delta, &self.base);
-        assert_eq!(base.rows() + delta.live_rows() - delta.dead_base_rows(), self.live.len());
-        assert!(places.iter().all(|(_, place)| delta.is_live(*place, base)));
-        let rows = 0..delta.rows() as u32;
-        let live = rows.filter(|row| delta.is_live(TableRow::Delta { row: *row }, base));
-        let of_log: Vec<u32> = live.collect();
-        let expected: Vec<&Row> = self.live.iter().rev().take(of_log.len()).rev().collect();
-        let columns: Vec<ArrayRef> = (0..3).map(|column| delta.take(column, &of_log)).collect();
-        assert!(rows_of(&columns).iter().eq(expected), "rows of the log by their numbers");
+    /// A statement ends; where it fails nobody sees it.
+    fn end(&mut self, random: &mut Random) {
+        let Pending { write, added, died } = self.open.swap_remove(random.below(self.open.len()));
+        let fails = random.one_in(5);
+        let version = self.version() + random.pick(&[1, 1, 3]);
+        for id in &died {
+            let life = &mut self.rows.get_mut(id).unwrap().1;
+            life.is_claimed = false;
+            life.died = life.died.or((!fails).then_some(version));
+        }
+        if fails {
+            return drop(write);
+        }
+        write.commit(version);
+        added.iter().for_each(|id| self.rows.get_mut(id).unwrap().1.born = Some(version));
+        self.commits.push((version, added));
+    }
+
+    /// Nobody writes.
+    fn settle(&mut self, random: &mut Random) {
+        while !self.open.is_empty() {
+            self.end(random);
+        }
+    }
+
+    /// That a view finds what was there as of a version.
+    fn check_view(&self, view: &DeltaView, base: &TableVersion, version: u64) {
+        let mut places = Merging::places(view, base);
+        places.sort_unstable_by_key(|(row, _)| row.0);
+        let found = places.iter().map(|(row, _)| row);
+        let expected = self.rows.values().filter(|(_, life)| life.lives(version)).map(|(row, _)| row);
+        assert!(found.eq(expected), "{} rows as of {version}", places.len());
+        assert!(places.iter().all(|(_, place)| view.delta().is_live(*place, base, version)));
+        let of_log: Vec<u32> =
+            (0..view.delta().rows() as u32).filter(|row| view.delta().is_live(of_delta(*row), base, version)).collect();
+        let of_base = places.iter().filter(|(_, place)| matches!(place, TableRow::Base { .. })).count();
+        assert_eq!(of_base + of_log.len(), places.len());
+    }
+
+    fn check(&self, random: &mut Random) {
+        let (delta, version) = (&self.delta, self.version());
+        let live = self.rows.values().filter(|(_, life)| life.lives(version)).count();
+        assert_eq!(self.base.rows() + delta.live_rows() - delta.dead_base_rows(), live);
+        let between = || self.merged + random.below_u64(version + 1 - self.merged);
+        let some: Vec<u64> = std::iter::repeat_with(between).take(2).collect();
+        for version in some.into_iter().chain([version, self.merged]) {
+            self.check_view(&delta.view(version), &self.base, version);
+        }
+    }
+
+    fn fold(&self, random: &mut Random) -> Folding {
+        let version = self.merged + random.below_u64(self.version() + 1 - self.merged);
+        let view = self.delta.view(if random.one_in(2) { self.version() } else { version });
+        let whole = random.one_in(2).then(|| consolidated(&view, &self.base, &Serial));
+        Folding { view, base: self.base.clone(), whole, caught: Caught::default(), numbers: HashMap::new() }
+    }
+
+    /// Puts segments in the place of base and delta; false where they have been moved meanwhile.
+    fn put(&mut self, mut folding: Folding, random: &mut Random) -> bool {
+        self.settle(random);
+        let rest = self.delta.since(&folding.view, &folding.base).unwrap();
+        assert_eq!(rest.is_some(), Arc::ptr_eq(&self.delta, folding.view.delta()));
+        let Some(rest) = rest else { return false };
+        folding.catch_up(&self.delta);
+        // A view that sees nothing of the delta is one of the base, whatever version made that.
+        let merged = folding.view.version().max(self.merged);
+        let added = self.commits.iter().filter(|commit| commit.0 > merged).flat_map(|commit| &commit.1);
+        let ids = rest.take(0, &(0..rest.rows() as u32).collect::<Vec<u32>>());
+        assert!(ids.as_primitive::<Int64Type>().values().iter().eq(added), "in the order of versions");
+        folding.check(&self.delta, &rest);
+
+        let whole = folding.whole.unwrap_or_else(|| consolidated(&folding.view, &folding.base, &Serial));
+        let part = whole.parts.len().saturating_sub(1);
+        let first = folding.base.parts.get(part).map_or(0, |part| part.segments.len());
+        let behind = whole.parts.get(part).map_or(0, |part| part.segments.len());
+        if first < behind && !random.one_in(4) {
+            let compacted = Compacted::of(&whole, part, first..behind, &allocators(), &Serial).unwrap();
+            self.base = compacted.within(&whole, &Allocator::unplaced()).unwrap().unwrap();
+            self.delta = rest.moved(&compacted, &whole).unwrap();
+        } else {
+            (self.base, self.delta) = (whole, rest);
+        }
+        self.merged = merged;
+        true
     }
 }
 
-/// Keys of a delta's rows as whoever keeps them does: from each live row of the log to its number.
-fn numbers(delta: &Delta, base: &TableVersion) -> std::collections::BTreeMap<i64, u32> {
-    let live = (0..delta.rows() as u32).filter(|row| delta.is_live(TableRow::Delta { row: *row }, base));
-    let live: Vec<u32> = live.collect();
-    let ids = delta.take(0, &live);
-    ids.as_primitive::<Int64Type>().values().iter().copied().zip(live).collect()
+impl Folding {
+    /// As whoever keeps keys does, now and then and once more at the end.
+    fn catch_up(&mut self, delta: &Delta) {
+        let caught = delta.caught(&self.view, &self.caught);
+        let is_seen = |row: &u32| delta.stamps.is_born(*row, self.view.version());
+        assert!(!caught.died.iter().any(is_seen), "the view's rows are known elsewhere");
+        self.numbers.retain(|row, _| !caught.died.contains(row));
+        self.numbers.extend(caught.added.iter().copied());
+        self.caught = caught;
+    }
+
+    /// That it was told of all live rows of the delta that goes on.
+    fn check(&self, delta: &Delta, rest: &Delta) {
+        assert_eq!((self.caught.rows as usize, self.numbers.len()), (rest.rows(), rest.live_rows()));
+        assert!(self.numbers.values().all(|row| rest.is_live(of_delta(*row), &self.base, self.caught.version)));
+        let (from, to): (Vec<u32>, Vec<u32>) = self.numbers.iter().unzip();
+        (0..3).for_each(|column| assert_eq!(&delta.take(column, &from), &rest.take(column, &to)));
+        let again = delta.caught(&self.view, &self.caught);
+        assert!(again.added.is_empty() && again.died.is_empty());
+        assert_eq!((again.version, again.rows), (self.caught.version, self.caught.rows));
+    }
 }
 
 /// Deltas that are made segments while statements go on, segments that are compacted meanwhile, in any order.
 #[test]
 fn merges_beside_writes_change_no_row() {
     let (mut folded, mut given_up, mut moved) = (0, 0, 0);
-    for seed in 0..40 {
+    for seed in 0..24 {
         let mut random = Random::new(seed);
         let budget = Budget::new("test", u64::MAX);
         let (base, model) = base(&mut random);
-        let live = model.base.into_iter().filter(|row| row.2).map(|row| row.1).collect();
-        let mut table = Merging { base, delta: Delta::new(schema(), &budget), live, next: 1 };
-        let mut folding: Option<(Delta, TableVersion)> = None;
-        let mut compacting: Option<Compacted> = None;
-        for _ in 0..80 {
-            match random.below(10) {
-                0 => table.check(),
-                1 if folding.is_none() => folding = Some((table.delta.clone(), table.base.clone())),
-                2 | 3 if folding.is_some() => {
-                    let (earlier, base) = folding.take().unwrap();
-                    let rest = table.delta.since(&earlier, &base).unwrap();
-                    let is_same = base.parts.iter().map(Arc::as_ptr).eq(table.base.parts.iter().map(Arc::as_ptr));
-                    let Some(rest) = rest.filter(|_| is_same) else {
-                        given_up += 1;
-                        continue;
-                    };
-                    let whole = consolidated(&earlier, &base, &Serial);
-                    let part = whole.parts.len().saturating_sub(1);
-                    let first = base.parts.get(part).map_or(0, |part| part.segments.len());
-                    let behind = whole.parts.get(part).map_or(0, |part| part.segments.len());
-                    // What keys have to be told, at once or in two steps.
-                    let before = numbers(&table.delta, &base);
-                    let first_row = earlier.rows() as u32;
-                    let mut expected = numbers(&earlier, &base);
-                    for row in table.delta.died_since(&earlier) {
-                        expected.retain(|_, known| *known != row);
+        let live = model.base.into_iter().filter(|known| known.life.lives(0));
+        let rows = live.map(|known| (known.row.0, (known.row, known.life))).collect();
+        let delta = Delta::new(schema(), &budget);
+        let mut table = Merging { base, delta, rows, open: Vec::new(), commits: Vec::new(), merged: 0, next: 1 };
+        let (mut folding, mut compacting): (Option<Folding>, Option<Compacted>) = (None, None);
+        // Readers that stay over the base that they had.
+        let mut kept: Vec<(DeltaView, TableVersion, u64)> = Vec::new();
+        for _ in 0..100 {
+            match random.below(16) {
+                0 => table.check(&mut random),
+                1 | 2 if folding.is_none() => folding = Some(table.fold(&mut random)),
+                3 | 4 if folding.is_some() => {
+                    match table.put(folding.take().unwrap(), &mut random) {
+                        true => folded += 1,
+                        false => given_up += 1,
                     }
-                    let added = table.delta.added_since(&earlier);
-                    let ids = table.delta.take(0, &added);
-                    expected.extend(ids.as_primitive::<Int64Type>().values().iter().copied().zip(added));
-                    assert_eq!(before, expected);
-                    if first < behind && !random.one_in(4) {
-                        let compacted = Compacted::of(&whole, part, first..behind, &allocators(), &Serial).unwrap();
-                        table.base = compacted.within(&whole, &Allocator::unplaced()).unwrap().unwrap();
-                        table.delta = rest.moved(&compacted, &whole).unwrap();
-                    } else {
-                        (table.base, table.delta) = (whole, rest);
-                    }
-                    let after = before.into_iter().filter(|(_, row)| *row >= first_row);
-                    let after = after.map(|(id, row)| (id, row - first_row));
-                    assert!(after.eq(numbers(&table.delta, &table.base)));
-                    folded += 1;
-                    table.check();
+                    table.check(&mut random);
                 }
-                4 if compacting.is_none() && !table.base.parts.is_empty() => {
+                5 if let Some(folding) = &mut folding
+                    && Arc::ptr_eq(&table.delta, folding.view.delta()) =>
+                {
+                    folding.catch_up(&table.delta);
+                }
+                6 if compacting.is_none() && !table.base.parts.is_empty() => {
                     let part = random.below(table.base.parts.len());
                     let segments = table.base.parts[part].segments.len();
                     let first = random.below(segments + 1);
                     let range = first..first + random.below(segments + 1 - first);
                     compacting = Some(Compacted::of(&table.base, part, range, &allocators(), &Serial).unwrap());
                 }
-                5 if compacting.is_some() => {
+                7 if compacting.is_some() => {
                     let compacted = compacting.take().unwrap();
-                    let within = compacted.within(&table.base, &Allocator::unplaced()).unwrap();
-                    let Some(base) = within else {
+                    let Some(base) = compacted.within(&table.base, &Allocator::unplaced()).unwrap() else {
                         given_up += 1;
                         continue;
                     };
+                    table.settle(&mut random);
                     table.delta = table.delta.moved(&compacted, &table.base).unwrap();
                     table.base = base;
                     moved += 1;
-                    table.check();
+                    table.check(&mut random);
                 }
-                _ => table.write(&mut random),
+                8 if random.one_in(3) => kept.push((newest(&table.delta), table.base.clone(), table.version())),
+                9..=12 if !table.open.is_empty() => table.end(&mut random),
+                _ => table.begin(&mut random),
             }
         }
-        table.check();
-        drop((table, folding, compacting));
+        table.settle(&mut random);
+        table.check(&mut random);
+        kept.iter().for_each(|(view, base, version)| table.check_view(view, base, *version));
+        drop((table, folding, compacting, kept));
         assert_eq!(budget.used_bytes(), 0, "seed {seed}");
     }
     assert!(folded > 100 && given_up > 10 && moved > 50, "{folded} {given_up} {moved}");
 }
 
 #[test]
-fn a_delta_of_another_table_is_none_before() {
+fn a_view_of_another_delta_is_none_before() {
     let mut random = Random::new(5);
     let base = TableVersion::empty(&schema());
-    let one = Delta::new(schema(), &Budget::unlimited());
-    let first = one.with(batch(&[row(0, &mut random)]), &[]).unwrap();
-    let second = first.with(batch(&[]), &[TableRow::Delta { row: 0 }]).unwrap();
-    let other = Delta::new(schema(), &Budget::unlimited());
-    assert!(second.since(&other, &base).unwrap().is_none());
-    assert!(first.since(&second, &base).unwrap().is_none());
-    let rest = second.since(&first, &base).unwrap().unwrap();
-    assert_eq!((rest.rows(), rest.entries(), rest.dead_base_rows()), (0, 1, 1));
-    assert!(second.since(&second, &base).unwrap().unwrap().is_empty());
-    // No memory: the state before stays.
-    let budget = Budget::new("rows", 5000);
-    let full = Delta::new(schema(), &budget).with(batch(&[row(0, &mut random)]), &[]).unwrap();
-    let earlier = Delta::clone(&full);
-    let mut full = full;
-    while let Ok(next) = full.with(batch(&[row(1, &mut random)]), &[]) {
-        full = next;
+    let (one, other) = (Delta::new(schema(), &Budget::unlimited()), Delta::new(schema(), &Budget::unlimited()));
+    add(&one, &batch(&[row(0, &mut random)]), &[]);
+    let first = newest(&one);
+    add(&one, &batch(&[]), &[of_delta(0)]);
+    assert!(one.since(&newest(&other), &base).unwrap().is_none());
+    assert!(other.since(&first, &base).unwrap().is_none());
+    let rest = one.since(&first, &base).unwrap().unwrap();
+    assert_eq!((rest.rows(), rest.entries(), rest.dead_base_rows(), rest.newest_seen(9)), (0, 1, 1, 2));
+    assert!(one.since(&newest(&one), &base).unwrap().unwrap().is_empty());
+
+    // No memory, for the stamps or for the rows: the state before stays.
+    for spare in [0, stamp_bytes(1)] {
+        let budget = Budget::new("rows", 40_000);
+        let full = Delta::new(schema(), &budget);
+        add(&full, &batch(&[row(0, &mut random)]), &[]);
+        let first = newest(&full);
+        let others = budget.reserve(spare).unwrap();
+        while let Ok(Some(write)) = full.write(&batch(&[row(1, &mut random)]), &[]) {
+            write.commit(full.newest_seen(u64::MAX) + 1);
+        }
+        drop(others);
+        let (rows, used) = (full.rows(), budget.used_bytes());
+        assert!(matches!(full.since(&first, &base), Err(StoreError::Memory(_))));
+        assert_eq!((full.rows(), budget.used_bytes(), newest(&full).version()), (rows, used, rows as u64));
     }
-    let (rows, used) = (full.rows(), budget.used_bytes());
-    assert!(matches!(full.since(&earlier, &base), Err(StoreError::Memory(_))));
-    assert_eq!((full.rows(), budget.used_bytes()), (rows, used));
 }
 
 #[test]
@@ -519,12 +877,14 @@ fn a_slice_does_not_keep_its_batch() {
         let long = array(&t, SHAPES[5], 100_000, 5, &mut random);
         let few = long.get_array_memory_size() < 100_000;
         let budget = Budget::new("test", u64::MAX);
-        let empty = Delta::new(schema_of(&t), &budget);
-        let one = empty.with(batch_of(&schema_of(&t), vec![long.slice(70_000, 1)], 1), &[]).unwrap();
-        let many = empty.with(batch_of(&schema_of(&t), vec![long.slice(70_000, 2000)], 2000), &[]).unwrap();
+        let [one, many] = [1, 2000].map(|rows| {
+            let delta = Delta::new(schema_of(&t), &budget);
+            add(&delta, &batch_of(&schema_of(&t), vec![long.slice(70_000, rows)], rows), &[]);
+            delta
+        });
         assert!(one.bytes() < 4000, "{t}: {} bytes for a row", one.bytes());
         assert!(few || many.bytes() < long.get_array_memory_size() as u64 / 10, "{t}: {} bytes", many.bytes());
-        assert_eq!(budget.used_bytes(), one.bytes() + many.bytes());
+        assert_eq!(budget.used_bytes(), one.bytes() + many.bytes() + stamp_bytes(1) + stamp_bytes(2000));
     }
 }
 
@@ -532,51 +892,94 @@ fn a_slice_does_not_keep_its_batch() {
 fn chunks_are_encoded_once_and_shared() {
     let mut random = Random::new(3);
     let base = TableVersion::empty(&schema());
-    let of = |delta: &Delta| -> Vec<_> {
-        consolidated(delta, &base, &Serial).segments().map(|version| Arc::clone(&version.segment)).collect()
+    let of = |view: &DeltaView| -> Vec<_> {
+        consolidated(view, &base, &Serial).segments().map(|version| Arc::clone(&version.segment)).collect()
     };
-    let mut delta = Delta::new(schema(), &Budget::unlimited());
-    for id in 0..40 {
-        let rows: Vec<Row> = (0..100).map(|i| row(id * 100 + i, &mut random)).collect();
-        delta = delta.with(batch(&rows), &[]).unwrap();
+    let sizes = |segments: &[Arc<Segment>]| segments.iter().map(|segment| segment.rows()).collect::<Vec<_>>();
+    let delta = Delta::new(schema(), &Budget::unlimited());
+    let mut ids = 0..;
+    let mut rows = |count: usize| batch(&ids.by_ref().take(count).map(|id| row(id, &mut random)).collect::<Vec<_>>());
+    for _ in 0..40 {
+        add(&delta, &rows(100), &[]);
     }
-    let segments = of(&delta);
-    assert_eq!(segments.iter().map(|segment| segment.rows()).collect::<Vec<_>>(), [1100, 1100, 1100, 700]);
-    let again = of(&delta.clone());
+    let early = newest(&delta);
+    let segments = of(&early);
+    assert_eq!(sizes(&segments), [1100, 1100, 1100, 700]);
+    let again = of(&newest(&delta));
     assert!(segments.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)));
 
     // Rows that die leave what is encoded as it is; further rows only what is behind the last chunk.
-    let fewer = delta.with(batch(&[]), &[TableRow::Delta { row: 5 }, TableRow::Delta { row: 3999 }]).unwrap();
-    assert!(segments.iter().zip(&of(&fewer)).all(|(a, b)| Arc::ptr_eq(a, b)));
-    let more = of(&fewer.with(batch(&[row(4000, &mut random)]), &[]).unwrap());
+    add(&delta, &batch(&[]), &[of_delta(5), of_delta(3999)]);
+    assert!(segments.iter().zip(&of(&newest(&delta))).all(|(a, b)| Arc::ptr_eq(a, b)));
+    add(&delta, &rows(1), &[]);
+    let more = of(&newest(&delta));
     assert!(segments[..3].iter().zip(&more).all(|(a, b)| Arc::ptr_eq(a, b)));
     assert_eq!((more.len(), more[3].rows()), (4, 701));
 
-    // Two ways to close the chunk: neither sees the other's rows.
-    let rows: Vec<Row> = (0..400).map(|i| row(i, &mut random)).collect();
-    let forgotten = of(&delta.with(batch(&rows), &[]).unwrap());
-    let other = of(&delta.with(batch(&rows[100..]), &[]).unwrap().with(batch(&rows[..70]), &[]).unwrap());
-    assert_eq!((forgotten.len(), forgotten[3].rows(), other.len(), other[3].rows()), (4, 1100, 4, 1070));
-    assert!(!Arc::ptr_eq(&forgotten[3], &other[3]));
+    // A chunk that closes with rows of one that has not ended, and of one that fails: it is encoded once all the same.
+    let running = delta.write(&rows(200), &[]).unwrap().unwrap();
+    drop(delta.write(&rows(200), &[]).unwrap());
+    let closed = newest(&delta);
+    let before = of(&closed);
+    assert_eq!((sizes(&before), consolidated(&closed, &base, &Serial).rows()), (vec![1100, 1100, 1100, 1101], 3999));
+    running.commit(50);
+    assert!(before.iter().zip(&of(&newest(&delta))).all(|(a, b)| Arc::ptr_eq(a, b)));
+    assert_eq!(consolidated(&newest(&delta), &base, &Serial).rows(), 4199);
+    assert_eq!(consolidated(&closed, &base, &Serial).rows(), 3999);
+
+    // Eight chunks are one segment, to whoever comes then.
+    while newest(&delta).log.segments() != 1 {
+        add(&delta, &rows(500), &[]);
+    }
+    let run = of(&newest(&delta));
+    assert_eq!(sizes(&run), [3300 + 1101 + 4 * 1500]);
+    assert!(Arc::ptr_eq(&run[0], &of(&newest(&delta))[0]));
+    assert!(segments.iter().zip(&of(&early)).all(|(a, b)| Arc::ptr_eq(a, b)));
+    assert!(before.iter().zip(&of(&closed)).all(|(a, b)| Arc::ptr_eq(a, b)));
+}
+
+/// The same rows in other parts, of which others died: what is kept of one base is of no use to the other.
+#[test]
+fn a_delta_over_two_bases_keeps_them_apart() {
+    let mut random = Random::new(15);
+    let rows: Vec<Row> = (0..200).map(|id| row(id, &mut random)).collect();
+    let one = TableVersion::empty(&schema()).with_appended(part(&rows));
+    let last = RowsToDelete { part: 0, segment: 0, rows: vec![199] };
+    let other = one.with_deleted(&[last], &Allocator::unplaced()).unwrap();
+    let longer = one.with_parts(one.parts.iter().cloned().chain([Arc::new(part(&rows))]).collect());
+    let delta = Delta::new(schema(), &Budget::unlimited());
+    for died in 0..20 {
+        add(&delta, &batch(&rows[..100]), &[TableRow::Base { segment: 0, row: died }]);
+        for (base, dead) in [(&one, 0), (&longer, 0), (&other, 1), (&one, 0)] {
+            let view = newest(&delta);
+            let table = consolidated(&view, base, &Serial);
+            let (died, added) = (died as usize + 1, 100 * (died as usize + 1));
+            assert_eq!(table.rows(), base.rows() - died + added);
+            assert_eq!((table.parts.len(), table.version), (base.parts.len(), base.version + died as u64));
+            let live = |row: usize| table.segments().next().unwrap().is_live(row);
+            assert_eq!((live(died - 1), live(died), live(199)), (false, true, dead == 0));
+        }
+    }
 }
 
 #[test]
 fn one_row_at_a_time_stays_small() {
     let budget = Budget::new("test", u64::MAX);
     let mut random = Random::new(4);
-    let mut delta = Delta::new(schema(), &budget);
+    let delta = Delta::new(schema(), &budget);
     let count = 20_000;
     for id in 0..count {
-        let dead = (id % 2 == 1).then_some(TableRow::Delta { row: id as u32 / 2 });
-        delta = delta.with(batch(&[row(id, &mut random)]), dead.as_slice()).unwrap();
-        assert_eq!(budget.used_bytes(), delta.bytes(), "older views hold nothing");
+        let dead = (id % 2 == 1).then_some(of_delta(id as u32 / 2));
+        add(&delta, &batch(&[row(id, &mut random)]), dead.as_slice());
+        assert_eq!(budget.used_bytes(), delta.bytes() + stamp_bytes(id as usize + 1));
     }
-    assert!(delta.bytes() < 150 * count as u64, "{} bytes", delta.bytes());
-    let table = consolidated(&delta, &TableVersion::empty(&schema()), &Serial);
+    assert!(budget.used_bytes() < 150 * count as u64, "{} bytes", budget.used_bytes());
+    let base = TableVersion::empty(&schema());
+    let table = consolidated(&newest(&delta), &base, &Serial);
     let chunks = count as usize / CHUNK_ROWS;
     let segments = chunks / RUN_CHUNKS + chunks % RUN_CHUNKS + 1;
     assert_eq!((table.segments().count(), table.rows()), (segments, count as usize / 2));
-    let live = |row: u32| delta.is_live(TableRow::Delta { row }, &TableVersion::empty(&schema()));
+    let live = |row: u32| delta.is_live(of_delta(row), &base, count as u64);
     assert!((0..count as u32).all(|row| live(row) == (row >= count as u32 / 2)));
 }
 
@@ -586,32 +989,43 @@ fn a_full_budget_changes_nothing() {
     let rows: Vec<Row> = (0..3000).map(|id| row(id, &mut random)).collect();
     let base = TableVersion::empty(&schema()).with_appended(part(&rows[..100]));
     let mut refused = 0;
-    for limit in (0..120_000).step_by(701) {
+    for limit in (0..250_000).step_by(1403) {
         let budget = Budget::new("recent rows", limit);
-        let mut delta = Delta::new(schema(), &budget);
-        let mut from = 0;
-        let mut dead = 0;
+        let delta = Delta::new(schema(), &budget);
+        let (mut from, mut dead) = (0, 0);
         while from < rows.len() {
             let end = rows.len().min(from + 1 + random.below(120));
             let used = budget.used_bytes();
-            let deaths: Vec<_> = (0..3).map(|i| TableRow::Base { segment: 0, row: (dead + i) % 100 }).collect();
-            match delta.with(batch(&rows[from..end]), &deaths) {
-                Ok(next) => delta = next,
+            let of_base = (dead..100.min(dead + 3)).map(|row| TableRow::Base { segment: 0, row });
+            let deaths: Vec<_> = of_base.chain(from.checked_sub(1).map(|row| of_delta(row as u32))).collect();
+            match delta.write(&batch(&rows[from..end]), &deaths) {
+                Ok(write) => write.unwrap().commit(delta.entries() as u64 + 1),
                 Err(error) => {
                     assert!(matches!(error, StoreError::Memory(_)), "{error}");
                     assert!(error.to_string().contains("recent rows"), "{error}");
                     refused += 1;
-                    assert_eq!(budget.used_bytes(), used);
+                    // Room for stamps stays where there was memory for that.
+                    let stamps = stamp_bytes(end) - stamp_bytes(from);
+                    assert!([used, used + stamps].contains(&budget.used_bytes()));
+                    for row in &deaths {
+                        let is_claimed = match *row {
+                            TableRow::Base { segment, row } => !delta.dead_base.claim(number_of(segment, row)),
+                            TableRow::Delta { row } => !delta.stamps.claim(row),
+                        };
+                        assert!(!is_claimed, "a claim stays of {row:?}");
+                    }
                     break;
                 }
             }
             from = end;
-            dead += 3;
+            dead = 100.min(dead + 3);
         }
-        assert_eq!((delta.rows(), delta.dead_base_rows() as u32), (from, dead.min(100)));
-        let table = consolidated(&delta, &base, &Serial);
-        assert_eq!(table.rows(), 100 - dead.min(100) as usize + from);
-        assert_eq!(budget.used_bytes(), delta.bytes());
+        assert_eq!((delta.rows(), delta.dead_base_rows() as u32), (from, dead));
+        let table = consolidated(&newest(&delta), &base, &Serial);
+        assert_eq!(table.rows(), 100 - dead as usize + delta.live_rows());
+        let of_rows = delta.bytes() + (dead as usize * DEAD_ROW_BYTES) as u64;
+        let stamps = [stamp_bytes(from), stamp_bytes(from + 120)];
+        assert!(stamps.contains(&(budget.used_bytes() - of_rows)));
         drop(delta);
         assert_eq!(budget.used_bytes(), 0);
     }
@@ -621,25 +1035,34 @@ fn a_full_budget_changes_nothing() {
 #[test]
 fn encoding_without_memory_or_threads_can_be_tried_again() {
     let mut random = Random::new(6);
-    let mut delta = Delta::new(schema(), &Budget::unlimited());
+    let delta = Delta::new(schema(), &Budget::unlimited());
     for id in 0..30 {
         let rows: Vec<Row> = (0..100).map(|i| row(id * 100 + i, &mut random)).collect();
-        delta = delta.with(batch(&rows), &[TableRow::Delta { row: 0 }][..usize::from(id > 0)]).unwrap();
+        add(&delta, &batch(&rows), &[of_delta(0)][..usize::from(id == 1)]);
     }
     let base = TableVersion::empty(&schema());
     // The second time one of the three segments is encoded before the end, and kept.
     for tasks in 0..2 {
-        let parallel = crate::tests::Cancelling(Mutex::new(tasks));
-        let error = delta.consolidated(&base, &allocators(), &Allocator::unplaced(), &parallel).unwrap_err();
+        let parallel = Cancelling(StdMutex::new(tasks));
+        let consolidated = newest(&delta).consolidated(&base, &allocators(), &Allocator::unplaced(), &parallel);
+        let error = consolidated.unwrap_err();
         assert!(matches!(error, StoreError::Interrupted(_)), "{error}");
     }
     let budget = Budget::new("table", 1000);
     let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
-    let more = delta.with(batch(&[row(1, &mut random)]), &[]).unwrap();
-    let error = more.consolidated(&base, &vec![ColumnAllocator::local(allocator.clone()); 3], &allocator, &Serial);
+    add(&delta, &batch(&[row(1, &mut random)]), &[]);
+    let of_columns = vec![ColumnAllocator::local(allocator.clone()); 3];
+    let error = newest(&delta).consolidated(&base, &of_columns, &allocator, &Serial);
     assert!(matches!(error, Err(StoreError::Memory(_))));
     assert_eq!(budget.used_bytes(), 0);
-    assert_eq!(consolidated(&more, &base, &Serial).rows(), 3000);
+    assert_eq!(consolidated(&newest(&delta), &base, &Serial).rows(), 3000);
+
+    // Everything is encoded, but which rows died is not to be written down: it is the next time.
+    add(&delta, &batch(&[]), &[of_delta(1), of_delta(2999)]);
+    let none = Allocator::new(Policy::Local, Budget::new("table", 0));
+    let error = newest(&delta).consolidated(&base, &of_columns, &none, &Serial);
+    assert!(matches!(error, Err(StoreError::Memory(_))));
+    assert_eq!(consolidated(&newest(&delta), &base, &Serial).rows(), 2998);
 }
 
 #[test]
@@ -647,16 +1070,16 @@ fn faults_of_an_entry_are_named() {
     let mut random = Random::new(2);
     let budget = Budget::new("test", u64::MAX);
     let delta = Delta::new(schema(), &budget);
-    let delta = delta.with(batch(&[row(0, &mut random), row(1, &mut random)]), &[]).unwrap();
+    add(&delta, &batch(&[row(0, &mut random), row(1, &mut random)]), &[]);
     let used = budget.used_bytes();
-    let error = |rows: RecordBatch, dead: &[TableRow]| delta.with(rows, dead).unwrap_err().to_string();
-    assert_eq!(error(batch(&[]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
+    let error = |rows: RecordBatch, dead: &[TableRow]| delta.write(&rows, dead).unwrap_err().to_string();
+    assert_eq!(error(batch(&[]), &[of_delta(0), of_delta(2)]), "there is no row 2, only 2");
     // A row that comes with the entry cannot die with it.
-    assert_eq!(error(batch(&[row(2, &mut random)]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
+    assert_eq!(error(batch(&[row(2, &mut random)]), &[of_delta(2)]), "there is no row 2, only 2");
     let ids = schema_of(&DataType::Int64);
     let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let narrow = batch_of(&ids, vec![Arc::clone(&column)], 1);
-    assert_eq!(error(narrow, &[]), "the rows have 1 columns, the table has 3");
+    assert_eq!(error(narrow, &[of_delta(0)]), "the rows have 1 columns, the table has 3");
     let wrong = batch_of(
         &Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, true),
@@ -669,80 +1092,234 @@ fn faults_of_an_entry_are_named() {
     let expected = "column \"name\" is of type Utf8View, the rows have Int64; cast them to Utf8View";
     assert_eq!(error(wrong, &[]), expected);
     assert_eq!((budget.used_bytes(), delta.rows(), delta.entries()), (used, 2, 1));
+    assert!(delta.write(&batch(&[]), &[of_delta(0)]).unwrap().is_some(), "a claim stays");
 
     let base = TableVersion::empty(&schema()).with_appended(part(&[row(0, &mut random)]));
-    let consolidated =
-        |delta: &Delta| delta.consolidated(&base, &allocators(), &Allocator::unplaced(), &Serial).unwrap_err();
-    let dead = |segment, row| delta.with(batch(&[]), &[TableRow::Base { segment, row }]).unwrap();
-    assert_eq!(consolidated(&dead(0, 1)).to_string(), "there is no row 1, only 1");
-    assert_eq!(consolidated(&dead(3, 0)).to_string(), "there is no segment 3, only 1");
+    let consolidated = |delta: &Arc<Delta>| {
+        newest(delta).consolidated(&base, &allocators(), &Allocator::unplaced(), &Serial).unwrap_err().to_string()
+    };
+    let dead = |segment, row| {
+        let delta = Delta::new(schema(), &budget);
+        add(&delta, &batch(&[]), &[TableRow::Base { segment, row }]);
+        delta
+    };
+    assert_eq!(consolidated(&dead(0, 1)), "there is no row 1, only 1");
+    assert_eq!(consolidated(&dead(3, 0)), "there is no segment 3, only 1");
     let other = Delta::new(ids, &budget);
-    assert_eq!(consolidated(&other).to_string(), "the rows have 1 columns, the table has 3");
+    assert_eq!(consolidated(&other), "the rows have 1 columns, the table has 3");
 }
 
 #[test]
 fn row_numbers_end() {
     let budget = Budget::unlimited();
     let mut random = Random::new(2);
-    let full = Log::starting_at(u32::MAX - 2);
-    let two = full.with(batch(&[row(0, &mut random), row(1, &mut random)]), &budget).unwrap();
-    assert_eq!(two.rows(), u32::MAX);
-    let error = two.with(batch(&[row(0, &mut random)]), &budget).unwrap_err();
+    let mut log = Log::starting_at(u32::MAX - 2);
+    let two = batch(&[row(0, &mut random), row(1, &mut random)]);
+    assert_eq!(log.push(&two, &budget).unwrap(), u32::MAX - 2..u32::MAX);
+    let error = log.push(&two.slice(0, 1), &budget).unwrap_err();
     assert!(matches!(error, StoreError::TooManyRows { rows: 1, rows_max: 0 }), "{error}");
+    assert_eq!(log.rows(), u32::MAX);
     let t = DataType::Boolean;
     let many = arrow::array::BooleanArray::from(arrow::buffer::BooleanBuffer::new_unset(ENTRY_ROWS_MAX + 1));
     let many = batch_of(&schema_of(&t), vec![Arc::new(many)], ENTRY_ROWS_MAX + 1);
     let delta = Delta::new(schema_of(&t), &budget);
-    assert!(matches!(delta.with(many.clone(), &[]), Err(StoreError::TooManyRows { .. })));
-    let most =
-        delta.with(many.slice(0, CHUNK_ROWS - 1), &[]).unwrap().with(many.slice(1, ENTRY_ROWS_MAX), &[]).unwrap();
+    assert!(matches!(delta.write(&many, &[]), Err(StoreError::TooManyRows { .. })));
+    add(&delta, &many.slice(0, CHUNK_ROWS - 1), &[]);
+    add(&delta, &many.slice(1, ENTRY_ROWS_MAX), &[]);
     let base = TableVersion::empty(&schema_of(&t));
-    let table = most.consolidated(&base, &[ColumnAllocator::unplaced()], &Allocator::unplaced(), &Serial).unwrap();
+    let allocators = [ColumnAllocator::unplaced()];
+    let table = newest(&delta).consolidated(&base, &allocators, &Allocator::unplaced(), &Serial).unwrap();
     assert_eq!((table.segments().count(), table.rows()), (1, CHUNK_ROWS - 1 + ENTRY_ROWS_MAX));
 }
 
-/// A writer replaces the row that it wrote before and adds another, so that view `n` has `n` live rows.
+/// A writer replaces the row that it wrote before and adds another, so that version `n` has `n` live rows.
 #[test]
-fn views_are_consolidated_while_others_are_derived() {
+fn views_are_consolidated_while_rows_are_added() {
     let base = TableVersion::empty(&schema());
-    let newest = Mutex::new(Delta::new(schema(), &Budget::unlimited()));
-    let done = AtomicBool::new(false);
-    let entries = 3000;
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut random = Random::new(1);
-            for _ in 0..entries {
-                let delta = newest.lock().unwrap().clone();
-                let last = delta.rows() as u32;
-                let dead: Vec<_> = last.checked_sub(1).map(|row| TableRow::Delta { row }).into_iter().collect();
-                let rows = [row(i64::from(last), &mut random), row(i64::from(last) + 1, &mut random)];
-                if random.one_in(10) {
-                    delta.with(batch(&rows[..1]), &[]).unwrap();
-                }
-                let rows = &rows[..if dead.is_empty() { 1 } else { 2 }];
-                *newest.lock().unwrap() = delta.with(batch(rows), &dead).unwrap();
-            }
-            done.store(true, Ordering::Release);
-        });
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut seen = 0;
-                while !done.load(Ordering::Acquire) || seen == 0 {
-                    let delta = newest.lock().unwrap().clone();
-                    let table = consolidated(&delta, &base, &Serial);
-                    assert_eq!((table.rows(), delta.live_rows()), (delta.entries(), delta.entries()));
-                    assert!(delta.entries() >= seen);
-                    seen = delta.entries();
-                    let mut ids = Vec::new();
-                    for version in table.segments() {
-                        let all = version.segment.column(0).slice(0..version.segment.rows());
-                        ids.extend_from_slice(all.as_primitive::<Int64Type>().values());
-                    }
-                    assert!(ids.iter().copied().eq(0..delta.rows() as i64), "{} entries", delta.entries());
-                }
-            });
+    let delta = Delta::new(schema(), &Budget::unlimited());
+    let (published, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let versions = 3000;
+    let write = || {
+        let mut random = Random::new(1);
+        for version in 1..=versions {
+            let last = delta.rows() as u32;
+            let dead: Vec<_> = last.checked_sub(1).map(of_delta).into_iter().collect();
+            let rows = [row(i64::from(last), &mut random), row(i64::from(last) + 1, &mut random)];
+            let rows = &rows[..if dead.is_empty() { 1 } else { 2 }];
+            delta.write(&batch(rows), &dead).unwrap().unwrap().commit(version);
+            published.store(version, Ordering::Release);
         }
+    };
+    let read = || {
+        let mut seen = 0;
+        while !done.load(Ordering::Acquire) || seen == 0 {
+            let version = published.load(Ordering::Acquire);
+            let view = delta.view(version);
+            let table = consolidated(&view, &base, &Serial);
+            assert_eq!((table.rows() as u64, table.version, view.version()), (version, version, version));
+            assert!(version >= seen);
+            seen = version;
+            let mut ids = Vec::new();
+            for version in table.segments() {
+                let all = version.segment.column(0).slice(0..version.segment.rows());
+                ids.extend_from_slice(all.as_primitive::<Int64Type>().values());
+            }
+            assert!(ids.iter().copied().eq(0..ids.len() as i64), "version {version}");
+        }
+    };
+    beside(&done, vec![&write], vec![&read, &read]);
+    assert_eq!((delta.entries(), delta.live_rows()), (versions as usize, versions as usize));
+}
+
+/// Readers in threads that go on until the writers are done, whatever becomes of those.
+fn beside(done: &AtomicBool, writers: Vec<&(dyn Fn() + Sync)>, readers: Vec<&(dyn Fn() + Sync)>) {
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = writers.into_iter().map(|write| scope.spawn(write)).collect();
+        let readers: Vec<_> = readers.into_iter().map(|read| scope.spawn(read)).collect();
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Release);
+        written.into_iter().chain(readers.into_iter().map(|reader| reader.join())).for_each(|ended| ended.unwrap());
     });
-    let delta = newest.into_inner().unwrap();
-    assert_eq!((delta.entries(), consolidated(&delta, &base, &Serial).rows()), (entries, entries));
+}
+
+/// Accounts, each a row, whose amounts are moved from one to the other: two rows die and two are added at once.
+struct Bank {
+    base: TableVersion,
+    delta: Arc<Delta>,
+    /// The last version that was committed: who has it commits.
+    turn: StdMutex<u64>,
+    /// What readers are told.
+    published: AtomicU64,
+}
+
+const ACCOUNTS: i64 = 48;
+
+impl Bank {
+    fn new(budget: &Arc<Budget>) -> Bank {
+        let rows: Vec<Row> = (0..ACCOUNTS).map(|id| (id, None, Some(1000))).collect();
+        let base = TableVersion::empty(&schema()).with_appended(part(&rows));
+        Bank { base, delta: Delta::new(schema(), budget), turn: StdMutex::new(0), published: AtomicU64::new(0) }
+    }
+
+    fn view(&self) -> DeltaView {
+        self.delta.view(self.published.load(Ordering::Acquire))
+    }
+
+    /// What a view finds, by account: where each is and what it has.
+    fn accounts(&self, view: &DeltaView) -> Vec<(i64, i128, TableRow)> {
+        let found = Merging::places(view, &self.base).into_iter();
+        let mut accounts: Vec<_> = found.map(|(row, place)| (row.0, row.2.unwrap(), place)).collect();
+        accounts.sort_unstable();
+        accounts
+    }
+
+    /// Whether it is what whole statements have left.
+    fn is_whole(accounts: &[(i64, i128, TableRow)]) -> bool {
+        let ids = accounts.iter().map(|account| account.0);
+        ids.eq(0..ACCOUNTS) && accounts.iter().map(|account| account.1).sum::<i128>() == i128::from(1000 * ACCOUNTS)
+    }
+
+    /// Moves amounts between some of the accounts as they stand in a view. `None` where others were faster.
+    fn moves(&self, accounts: &[(i64, i128, TableRow)], random: &mut Random) -> Option<DeltaWrite> {
+        let mut some = accounts.to_vec();
+        random.shuffle(&mut some);
+        some.truncate(random.pick(&[2, 2, 2, 3, ACCOUNTS as usize]));
+        let mut rows: Vec<Row> = some.iter().map(|(id, amount, _)| (*id, None, Some(*amount))).collect();
+        for to in 1..rows.len() {
+            let moved = i128::from(random.between(-50, 50));
+            rows[to].2 = rows[to].2.map(|amount| amount + moved);
+            rows[0].2 = rows[0].2.map(|amount| amount - moved);
+        }
+        let dead: Vec<TableRow> = some.iter().map(|account| account.2).collect();
+        self.delta.write(&batch(&rows), &dead).unwrap()
+    }
+
+    fn commit(&self, write: DeltaWrite) {
+        let mut last = self.turn.lock().unwrap();
+        *last += 1;
+        write.commit(*last);
+        self.published.store(*last, Ordering::Release);
+    }
+
+    fn write(&self, seed: u64, statements: usize) {
+        let mut random = Random::new(seed);
+        let (mut committed, mut tries) = (0, 0);
+        while committed < statements {
+            tries += 1;
+            assert!(tries < 1000 * statements, "an account that nobody gets");
+            let Some(write) = self.moves(&self.accounts(&self.view()), &mut random) else { continue };
+            // Others have time to come between.
+            if random.one_in(2) {
+                std::thread::yield_now();
+            }
+            if !random.one_in(6) {
+                self.commit(write);
+                committed += 1;
+            }
+        }
+    }
+
+    fn read(&self, done: &AtomicBool) {
+        let mut kept = Vec::new();
+        while !done.load(Ordering::Acquire) || kept.len() < 8 {
+            let version = self.published.load(Ordering::Acquire);
+            let view = self.delta.view(version);
+            let accounts = self.accounts(&view);
+            assert_eq!((view.version(), self.delta.newest_seen(version)), (version, version));
+            assert!(Bank::is_whole(&accounts), "version {version}: {accounts:?}");
+            assert_eq!(self.accounts(&self.delta.view(version)), accounts);
+            assert!(accounts.iter().all(|(_, _, place)| self.delta.is_live(*place, &self.base, version)));
+            kept.push((view, accounts));
+            let (view, accounts) = &kept[kept.len() / 2];
+            assert_eq!(self.accounts(view), *accounts);
+            if kept.len() > 8 {
+                kept.swap_remove(kept.len() / 3);
+            }
+        }
+        kept.iter().for_each(|(view, accounts)| assert_eq!(&self.accounts(view), accounts));
+    }
+}
+
+#[test]
+fn readers_beside_writers_see_whole_statements() {
+    let budget = Budget::new("test", u64::MAX);
+    let bank = Bank::new(&budget);
+    let done = AtomicBool::new(false);
+    let seeds = AtomicU64::new(0);
+    let write = || bank.write(seeds.fetch_add(1, Ordering::Relaxed), 150);
+    let read = || bank.read(&done);
+    beside(&done, vec![&write; 4], vec![&read, &read]);
+    let (view, delta) = (bank.view(), &bank.delta);
+    assert!(Bank::is_whole(&bank.accounts(&view)));
+    assert_eq!((delta.entries(), view.version()), (600, 600));
+    assert_eq!(bank.base.rows() + delta.live_rows() - delta.dead_base_rows(), ACCOUNTS as usize);
+    assert!(view.log.segments() > 1, "{} rows", delta.rows());
+    drop((view, bank));
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+/// That the check above notices statements of which a part is missing.
+#[test]
+fn half_statements_are_noticed() {
+    let bank = Bank::new(&Budget::unlimited());
+    let mut random = Random::new(31);
+    for _ in 0..20 {
+        let before = bank.accounts(&bank.view());
+        let write = bank.moves(&before, &mut random).unwrap();
+        assert!(Bank::is_whole(&before) && bank.accounts(&bank.view()) == before);
+        bank.commit(write);
+    }
+    let [one, other, ..] = bank.accounts(&bank.view())[..] else { panic!("accounts") };
+    let moved = [(one.0, None, Some(one.1 - 5)), (other.0, None, Some(other.1 + 5))];
+    let halves = [(&moved[..1], vec![one.2]), (&moved[1..], vec![other.2])];
+    for (place, (rows, dead)) in halves.into_iter().enumerate() {
+        bank.commit(bank.delta.write(&batch(rows), &dead).unwrap().unwrap());
+        assert_eq!(Bank::is_whole(&bank.accounts(&bank.view())), place == 1);
+    }
+    let [one, ..] = bank.accounts(&bank.view())[..] else { panic!("an account") };
+    bank.commit(bank.delta.write(&batch(&[]), &[one.2]).unwrap().unwrap());
+    assert!(!Bank::is_whole(&bank.accounts(&bank.view())), "a row has died and none came");
+    bank.commit(bank.delta.write(&batch(&[(one.0, None, Some(one.1))]), &[]).unwrap().unwrap());
+    assert!(Bank::is_whole(&bank.accounts(&bank.view())));
+    assert!(Bank::is_whole(&bank.accounts(&bank.delta.view(20))), "an earlier version is as it was");
 }

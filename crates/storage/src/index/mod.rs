@@ -201,6 +201,10 @@ impl Index {
         };
         // NULLs, whose code is 0, come first where rows ascend, and are in no list.
         let lowest = codes.start.max(u32::from(column.null_code()));
+        if self.kind != IndexKind::Ascending && codes.end == lowest + 1 {
+            let places = self.order_of_code(column, lowest);
+            return places.start as u32..places.end as u32;
+        }
         let from = before(lowest);
         from as u32..before(codes.end).max(from) as u32
     }
@@ -332,6 +336,31 @@ impl Index {
         }
         let rows = &self.positions(data)[within.clone()];
         within.start + rows.partition_point(|&row| column.code(row as usize) < code)
+    }
+
+    /// Where the rows with one code stand: as what is before it and before the next one says, in one look.
+    fn order_of_code(&self, column: &CodedColumn, code: u32) -> Range<usize> {
+        let Ranks::Codes { first, last } = self.ranks else { unreachable!("coded columns are ranked by code") };
+        if code < first || self.rows == 0 {
+            return 0..0;
+        }
+        if code > last {
+            return self.rows..self.rows;
+        }
+        let data = self.data.near();
+        let within = Self::bucket(data, ((code - first) >> self.shift) as usize);
+        if self.shift == 0 {
+            return within;
+        }
+        let rows = &self.positions(data)[within.clone()];
+        let from = rows.partition_point(|&row| column.code(row as usize) < code);
+        let is_code = |&row: &u32| column.code(row as usize) == code;
+        // A key has one row at most; else there may be many.
+        let count = match rows[from..].iter().take(2).filter(|row| is_code(row)).count() {
+            2 => rows[from..].partition_point(is_code),
+            few => few,
+        };
+        within.start + from..within.start + from + count
     }
 
     /// How many rows have a lower value, or the same one with `upper`.

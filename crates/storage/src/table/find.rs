@@ -22,12 +22,15 @@ use crate::GRANULE_ROWS;
 use crate::dictionary::{Value, comparable};
 use crate::error::{Interruption, StoreError};
 use crate::index::{Index, IndexRows};
-use crate::parallel::{Parallel, map};
+use crate::parallel::{Parallel, Serial, map};
 use crate::segment::SegmentVersion;
 use crate::types::{Native, Physical};
 
 /// Keys that one task looks up.
 const RUN_KEYS: usize = GRANULE_ROWS;
+
+/// Look-ups that the caller does itself: about a millisecond.
+const FEW_LOOK_UPS: usize = 2048;
 
 /// Keys, rows or candidates after which a task asks whether to go on.
 const METERED: usize = 4096;
@@ -154,9 +157,11 @@ impl Keys {
                 None => scanned.push(search),
             }
         }
-        let tried = map(parallel, looked_up, &|_| None, &|(search, probed, keys)| {
-            Ok((search, search.by_look_ups(probed, keys)))
-        })?;
+        // Handing few look-ups out takes longer than they do, and what the workers do otherwise has to be waited for.
+        let is_little = self.rows.saturating_mul(looked_up.len()) <= FEW_LOOK_UPS;
+        let by = if is_little { &Serial } else { parallel };
+        let tried =
+            map(by, looked_up, &|_| None, &|(search, probed, keys)| Ok((search, search.by_look_ups(probed, keys))))?;
         let mut found = vec![None; self.rows];
         for (search, looked_up) in tried {
             match looked_up {

@@ -22,6 +22,7 @@ use datafusion_expr::dml::InsertOp;
 use datafusion_expr::utils::split_conjunction_owned;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, WriteOp};
 use storage::{Keys, Serial, TableRow};
+use units::versions::Pin;
 
 use crate::catalog::delta::FoundKeys;
 use crate::catalog::lengths::told;
@@ -34,10 +35,10 @@ use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
-use crate::statements::small::{KnownKey, write_small};
+use crate::statements::small::{Known, KnownKey, SmallWrite, write_beside_others};
 use crate::statements::stage::as_kept;
 use crate::statements::write::{fitted_column, nullable};
-use crate::statements::writer::by_its_writer;
+use crate::statements::writer::{Attempt, beside_others};
 use crate::tables::stored::StoredSource;
 
 /// See the module.
@@ -87,6 +88,8 @@ struct Found {
     /// The row that has it.
     place: Option<TableRow>,
     key: KnownKey,
+    /// Up to which version it was looked for.
+    version: Option<u64>,
 }
 
 /// What becomes of a row whose key is taken.
@@ -201,32 +204,30 @@ impl KeptWrite {
     ///
     /// # Errors
     /// Those of the statement.
-    pub(crate) fn run(
-        self: &Arc<Self>,
-        values: &[ScalarValue],
-        running: &Arc<RunningStatement>,
-    ) -> Result<Option<Done>> {
+    pub(crate) fn run(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Done>> {
         let types = self.parameters.iter();
         if types.len() != values.len() || values.iter().zip(types).any(|(v, data_type)| v.data_type() != *data_type) {
             return Ok(None);
         }
         let parameters = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
-        let write = Arc::clone(self);
-        by_its_writer(&self.table, running, move |table, running| {
-            if running.catalog.ddl_version != write.ddl_version {
-                return Ok(None);
+        beside_others(&self.table, running, |table, running| {
+            if running.catalog.ddl_version != self.ddl_version {
+                return Ok(Attempt::Alone);
             }
-            write.carried_out(table, &parameters, running)
+            self.carried_out(table, &parameters, running)
         })
     }
 
-    /// Does what a statement without parameters says, for the one writer of the table, over whose state it was planned;
+    /// Does what a statement without parameters says, for who writes the table alone, over whose state it was planned;
     /// `None` where it has done nothing.
     ///
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        self.carried_out(table, &[], running)
+        match self.carried_out(table, &[], running)? {
+            Attempt::Done(done) => Ok(Some(done)),
+            Attempt::Alone | Attempt::Again => Ok(None),
+        }
     }
 
     /// `parameters`: an array of one value each.
@@ -235,7 +236,7 @@ impl KeptWrite {
         table: &TableEntry,
         parameters: &[ArrayRef],
         running: &Arc<RunningStatement>,
-    ) -> Result<Option<Done>> {
+    ) -> Result<Attempt<Done>> {
         match &self.action {
             Action::Insert { row, conflict } => {
                 // Also a row that is not inserted has to be one of the table's.
@@ -243,18 +244,21 @@ impl KeptWrite {
                 self.insert(table, row, conflict.as_deref(), parameters, running)
             }
             Action::Update { key, row } => {
-                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found.place else { return Ok(Some(Done::rows("UPDATE", 0))) };
+                let Some(found) = key.find(table, parameters)? else { return Ok(Attempt::Alone) };
+                let Some(place) = found.place else { return Ok(Attempt::Done(Done::rows("UPDATE", 0))) };
                 let existing = self.existing(table, (key.index, place), &[parameters], running)?;
                 let new = self.new_row(&row.values, &existing)?;
-                written(table, (&new, &[place], row.known(&[found.key])), "UPDATE", running)
+                let keys = [found.key];
+                let known = Known { of_row: row.known(&keys), of_rows: None, version: found.version };
+                written(table, (&new, &[place], known), "UPDATE", running)
             }
             Action::Delete { key, none } => {
                 let since = Instant::now();
-                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
-                let Some(place) = found.place else { return Ok(Some(Done::rows("DELETE", 0))) };
+                let Some(found) = key.find(table, parameters)? else { return Ok(Attempt::Alone) };
+                let Some(place) = found.place else { return Ok(Attempt::Done(Done::rows("DELETE", 0))) };
                 account(table, &self.shown, (key.index, &[]), &[place], (running, since));
-                written(table, (none, &[place], &[found.key]), "DELETE", running)
+                let known = Known { of_row: &[found.key], of_rows: None, version: found.version };
+                written(table, (none, &[place], known), "DELETE", running)
             }
         }
     }
@@ -267,19 +271,25 @@ impl KeptWrite {
         conflict: Option<&KeptConflict>,
         parameters: &[ArrayRef],
         running: &Arc<RunningStatement>,
-    ) -> Result<Option<Done>> {
-        let Some(conflict) = conflict else { return written(table, (&row, &[], &[]), "INSERT", running) };
+    ) -> Result<Attempt<Done>> {
+        let Some(conflict) = conflict else { return written(table, (&row, &[], Known::NOTHING), "INSERT", running) };
         let mut taken = None;
+        let mut version = None;
         let mut known = Vec::with_capacity(conflict.indexes.len());
         for (number, columns) in &conflict.indexes {
             let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
-            let Some(found) = find(table, *number, &key)? else { return Ok(None) };
+            let Some(found) = find(table, *number, &key)? else { return Ok(Attempt::Alone) };
             taken = taken.or(found.place.map(|place| (*number, place)));
             known.push(found.key);
+            // What was looked up first was looked up earliest.
+            version = version.or(found.version);
         }
-        let nothing = Ok(Some(Done::rows("INSERT", 0)));
+        let nothing = Ok(Attempt::Done(Done::rows("INSERT", 0)));
         match (taken, &conflict.update) {
-            (None, _) => written(table, (&row, &[], &known), "INSERT", running),
+            (None, _) => {
+                let known = Known { of_row: &known, of_rows: None, version };
+                written(table, (&row, &[], known), "INSERT", running)
+            }
             (Some(_), None) => nothing,
             (Some((index, place)), Some(update)) => {
                 let pair = self.existing(table, (index, place), &[row.columns(), parameters], running)?;
@@ -291,7 +301,8 @@ impl KeptWrite {
                     }
                 }
                 let new = self.new_row(&update.row.values, &pair)?;
-                written(table, (&new, &[place], update.row.known(&known)), "INSERT", running)
+                let known = Known { of_row: update.row.known(&known), of_rows: None, version };
+                written(table, (&new, &[place], known), "INSERT", running)
             }
         }
     }
@@ -470,7 +481,8 @@ fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Fou
     Ok(match table.find(index, &keys, pin.as_ref(), &|| false, &Serial)? {
         FoundKeys::Rows(rows) => {
             let key = KnownKey { index, code: keys.codes().next().flatten() };
-            Some(Found { place: rows.first().copied().flatten(), key })
+            let version = pin.as_ref().map(Pin::version);
+            Some(Found { place: rows.first().copied().flatten(), key, version })
         }
         FoundKeys::Clash => None,
     })
@@ -479,9 +491,13 @@ fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Fou
 /// Commits a row, rows that die, and what is known of keys of both.
 fn written(
     table: &TableEntry,
-    (row, dead, known): (&RecordBatch, &[TableRow], &[KnownKey]),
+    (row, dead, known): (&RecordBatch, &[TableRow], Known<'_>),
     tag: &'static str,
     running: &Arc<RunningStatement>,
-) -> Result<Option<Done>> {
-    Ok(write_small(table, row, (dead, known), running)?.then(|| Done::rows(tag, 1)))
+) -> Result<Attempt<Done>> {
+    Ok(match write_beside_others(table, row, (dead, known), running)? {
+        SmallWrite::Done => Attempt::Done(Done::rows(tag, 1)),
+        SmallWrite::NotSmall => Attempt::Alone,
+        SmallWrite::Met => Attempt::Again,
+    })
 }

@@ -1,0 +1,102 @@
+//! What was committed to a delta, in the order of versions: what scans and merges catch up by.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use numa::Reservation;
+
+use super::TableRow;
+
+/// What one statement did.
+#[derive(Debug)]
+pub(super) struct Commit {
+    pub(super) version: u64,
+    /// Numbers of the rows that it added.
+    pub(super) rows: Range<u32>,
+    pub(super) dead: DeadRows,
+    pub(super) charge: Option<Arc<Reservation>>,
+}
+
+/// Rows that a statement lets die, mostly one at most; each once.
+#[derive(Clone, Debug, Default)]
+pub(super) enum DeadRows {
+    #[default]
+    None,
+    One(TableRow),
+    Several(Arc<[TableRow]>),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Commits {
+    all: Vec<Commit>,
+}
+
+impl DeadRows {
+    /// Of a list in any order, in which a row may stand twice.
+    pub(super) fn of(rows: &[TableRow]) -> DeadRows {
+        match rows {
+            [] => DeadRows::None,
+            [row] => DeadRows::One(*row),
+            several => {
+                let mut rows = several.to_vec();
+                rows.sort_unstable();
+                rows.dedup();
+                DeadRows::Several(rows.into())
+            }
+        }
+    }
+
+    /// The rows.
+    pub(super) fn rows(&self) -> &[TableRow] {
+        match self {
+            DeadRows::None => &[],
+            DeadRows::One(row) => std::slice::from_ref(row),
+            DeadRows::Several(rows) => rows,
+        }
+    }
+}
+
+impl Commits {
+    /// One more, of a version that is later than all others.
+    pub(super) fn push(&mut self, commit: Commit) {
+        debug_assert!(self.last() < commit.version, "versions ascend");
+        self.all.push(commit);
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The newest version, 0 where nothing was committed.
+    pub(super) fn last(&self) -> u64 {
+        self.all.last().map_or(0, |commit| commit.version)
+    }
+
+    /// How many of them a reader of `version` sees.
+    pub(super) fn seen(&self, version: u64) -> usize {
+        // Readers are mostly near the end.
+        match self.last() <= version {
+            true => self.all.len(),
+            false => self.all.partition_point(|commit| commit.version <= version),
+        }
+    }
+
+    /// The newest version that a reader of `version` sees something of.
+    pub(super) fn newest_seen(&self, version: u64) -> u64 {
+        self.seen(version).checked_sub(1).map_or(0, |last| self.all[last].version)
+    }
+
+    /// Those after version `after` that a reader of `version` sees.
+    pub(super) fn between(&self, after: u64, version: u64) -> &[Commit] {
+        let end = self.seen(version);
+        let from = self.all[..end].partition_point(|commit| commit.version <= after);
+        &self.all[from..end]
+    }
+
+    /// All.
+    pub(super) fn all(&self) -> &[Commit] {
+        &self.all
+    }
+}
