@@ -76,7 +76,8 @@ impl DeltaView {
         let tail = self.log.tail().map(|rows| self.version_of(&rows, table_allocator)).transpose()?;
         // Whoever waits here finds done what it would have had to do.
         let mut newest = self.delta.newest.lock();
-        let known = newest.take_if(|newest| newest.version <= self.version && newest.is_over(base));
+        // What is of another base is of no use any more: this one takes its place.
+        let known = newest.take_if(|newest| newest.version <= self.version).filter(|newest| newest.is_over(base));
         let next = known.unwrap_or_else(|| Newest::of(base)).extended(self, base, table_allocator)?;
         let parts = next.parts_with(tail);
         if newest.is_none() {
@@ -109,11 +110,9 @@ impl Newest {
             delete(version, rows.iter().map(|&row| row as u32), allocator)?;
         }
         let mut known = std::mem::take(&mut self.segments).into_iter();
-        let mut goes_on = true;
         for chunks in view.log.closed_segments() {
-            // Chunks that are a run by now: all behind it are others as well.
-            let before = known.next().filter(|of| goes_on && Arc::ptr_eq(&of.version.segment, chunks.segment()));
-            goes_on = before.is_some();
+            // Behind chunks that are a run by now all are others.
+            let before = known.next().filter(|of| Arc::ptr_eq(&of.version.segment, chunks.segment()));
             let Some(mut of) = before.filter(|of| of.are_born) else {
                 self.segments.push(view.version_of(&chunks, allocator)?);
                 continue;

@@ -1,8 +1,7 @@
 //! Deltas against a model that keeps every row in a vector, with when it came and when it died.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex as StdMutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+mod merging;
+mod threads;
 
 use arrow::array::{Array, AsArray, Decimal128Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::concat;
@@ -92,6 +91,16 @@ fn stamp_bytes(rows: usize) -> u64 {
 fn content(version: &SegmentVersion) -> Vec<Row> {
     let rows = version.segment.rows();
     rows_of(&version.segment.columns().iter().map(|column| column.slice(0..rows)).collect::<Vec<ArrayRef>>())
+}
+
+/// What a view finds: rows and where they are.
+fn places(view: &DeltaView, base: &TableVersion) -> Vec<(Row, TableRow)> {
+    let mut places = Vec::new();
+    for (segment, version) in consolidated(view, base, &Serial).segments().enumerate() {
+        let rows = content(version).into_iter().enumerate().filter(|(row, _)| version.is_live(*row));
+        places.extend(rows.map(|(row, known)| (known, view.place_of(base, segment, row as u32).unwrap())));
+    }
+    places
 }
 
 /// Which rows live, by segment.
@@ -600,275 +609,6 @@ fn few_rows_are_encoded_as_all_are() {
     }
 }
 
-/// A statement that has not ended: the rows that it adds and lets die.
-struct Pending {
-    write: DeltaWrite,
-    added: Vec<i64>,
-    died: Vec<i64>,
-}
-
-/// A table that is written and merged: rows by what they are called, which nothing changes.
-struct Merging {
-    base: TableVersion,
-    delta: Arc<Delta>,
-    rows: BTreeMap<i64, (Row, Life)>,
-    open: Vec<Pending>,
-    /// What was committed, in order: a version and the rows that it added.
-    commits: Vec<(u64, Vec<i64>)>,
-    /// The base has what was written up to it: whoever reads an earlier version is too late.
-    merged: u64,
-    next: i64,
-}
-
-/// A merge on its way.
-struct Folding {
-    view: DeltaView,
-    base: TableVersion,
-    whole: Option<TableVersion>,
-    caught: Caught,
-    /// Rows that were added since and live, each with the number that it gets.
-    numbers: HashMap<u32, u32>,
-}
-
-impl Merging {
-    fn version(&self) -> u64 {
-        self.commits.last().map_or(0, |commit| commit.0)
-    }
-
-    /// What a view finds: rows and where they are.
-    fn places(view: &DeltaView, base: &TableVersion) -> Vec<(Row, TableRow)> {
-        let mut places = Vec::new();
-        for (segment, version) in consolidated(view, base, &Serial).segments().enumerate() {
-            let rows = content(version).into_iter().enumerate().filter(|(row, _)| version.is_live(*row));
-            places.extend(rows.map(|(row, known)| (known, view.place_of(base, segment, row as u32).unwrap())));
-        }
-        places
-    }
-
-    fn begin(&mut self, random: &mut Random) {
-        let places = Merging::places(&newest(&self.delta), &self.base);
-        let deaths = random.pick(&[0, 1, 3, 40]).min(places.len());
-        let dead: Vec<_> = (0..deaths).map(|_| random.pick(&places)).collect();
-        let count = random.pick(&[0, 1, 2, 30, 700]);
-        let rows: Vec<Row> = (0..count).map(|i| row(self.next + i, random)).collect();
-        let of_dead: Vec<TableRow> = dead.iter().map(|(_, place)| *place).collect();
-        let died: Vec<i64> = dead.iter().map(|(row, _)| row.0).collect();
-        let is_free = died.iter().all(|id| self.rows[id].1.is_free());
-        let write = self.delta.write(&batch(&rows), &of_dead).unwrap();
-        assert_eq!(write.is_some(), is_free);
-        let Some(write) = write else { return };
-        died.iter().for_each(|id| self.rows.get_mut(id).unwrap().1.is_claimed = true);
-        self.next += count;
-        let added = rows.iter().map(|row| row.0).collect();
-        self.rows.extend(rows.into_iter().map(|row| (row.0, (row, Life::default()))));
-        self.open.push(Pending { write, added, died });
-    }
-
-    /// A statement ends; where it fails nobody sees it.
-    fn end(&mut self, random: &mut Random) {
-        let Pending { write, added, died } = self.open.swap_remove(random.below(self.open.len()));
-        let fails = random.one_in(5);
-        let version = self.version() + random.pick(&[1, 1, 3]);
-        for id in &died {
-            let life = &mut self.rows.get_mut(id).unwrap().1;
-            life.is_claimed = false;
-            life.died = life.died.or((!fails).then_some(version));
-        }
-        if fails {
-            return drop(write);
-        }
-        write.commit(version);
-        added.iter().for_each(|id| self.rows.get_mut(id).unwrap().1.born = Some(version));
-        self.commits.push((version, added));
-    }
-
-    /// Nobody writes.
-    fn settle(&mut self, random: &mut Random) {
-        while !self.open.is_empty() {
-            self.end(random);
-        }
-    }
-
-    /// That a view finds what was there as of a version.
-    fn check_view(&self, view: &DeltaView, base: &TableVersion, version: u64) {
-        let mut places = Merging::places(view, base);
-        places.sort_unstable_by_key(|(row, _)| row.0);
-        let found = places.iter().map(|(row, _)| row);
-        let expected = self.rows.values().filter(|(_, life)| life.lives(version)).map(|(row, _)| row);
-        assert!(found.eq(expected), "{} rows as of {version}", places.len());
-        assert!(places.iter().all(|(_, place)| view.delta().is_live(*place, base, version)));
-        let of_log: Vec<u32> =
-            (0..view.delta().rows() as u32).filter(|row| view.delta().is_live(of_delta(*row), base, version)).collect();
-        let of_base = places.iter().filter(|(_, place)| matches!(place, TableRow::Base { .. })).count();
-        assert_eq!(of_base + of_log.len(), places.len());
-    }
-
-    fn check(&self, random: &mut Random) {
-        let (delta, version) = (&self.delta, self.version());
-        let live = self.rows.values().filter(|(_, life)| life.lives(version)).count();
-        assert_eq!(self.base.rows() + delta.live_rows() - delta.dead_base_rows(), live);
-        let between = || self.merged + random.below_u64(version + 1 - self.merged);
-        let some: Vec<u64> = std::iter::repeat_with(between).take(2).collect();
-        for version in some.into_iter().chain([version, self.merged]) {
-            self.check_view(&delta.view(version), &self.base, version);
-        }
-    }
-
-    fn fold(&self, random: &mut Random) -> Folding {
-        let version = self.merged + random.below_u64(self.version() + 1 - self.merged);
-        let view = self.delta.view(if random.one_in(2) { self.version() } else { version });
-        let whole = random.one_in(2).then(|| consolidated(&view, &self.base, &Serial));
-        Folding { view, base: self.base.clone(), whole, caught: Caught::default(), numbers: HashMap::new() }
-    }
-
-    /// Puts segments in the place of base and delta; false where they have been moved meanwhile.
-    fn put(&mut self, mut folding: Folding, random: &mut Random) -> bool {
-        self.settle(random);
-        let rest = self.delta.since(&folding.view, &folding.base).unwrap();
-        assert_eq!(rest.is_some(), Arc::ptr_eq(&self.delta, folding.view.delta()));
-        let Some(rest) = rest else { return false };
-        folding.catch_up(&self.delta);
-        // A view that sees nothing of the delta is one of the base, whatever version made that.
-        let merged = folding.view.version().max(self.merged);
-        let added = self.commits.iter().filter(|commit| commit.0 > merged).flat_map(|commit| &commit.1);
-        let ids = rest.take(0, &(0..rest.rows() as u32).collect::<Vec<u32>>());
-        assert!(ids.as_primitive::<Int64Type>().values().iter().eq(added), "in the order of versions");
-        folding.check(&self.delta, &rest);
-
-        let whole = folding.whole.unwrap_or_else(|| consolidated(&folding.view, &folding.base, &Serial));
-        let part = whole.parts.len().saturating_sub(1);
-        let first = folding.base.parts.get(part).map_or(0, |part| part.segments.len());
-        let behind = whole.parts.get(part).map_or(0, |part| part.segments.len());
-        if first < behind && !random.one_in(4) {
-            let compacted = Compacted::of(&whole, part, first..behind, &allocators(), &Serial).unwrap();
-            self.base = compacted.within(&whole, &Allocator::unplaced()).unwrap().unwrap();
-            self.delta = rest.moved(&compacted, &whole).unwrap();
-        } else {
-            (self.base, self.delta) = (whole, rest);
-        }
-        self.merged = merged;
-        true
-    }
-}
-
-impl Folding {
-    /// As whoever keeps keys does, now and then and once more at the end.
-    fn catch_up(&mut self, delta: &Delta) {
-        let caught = delta.caught(&self.view, &self.caught);
-        let is_seen = |row: &u32| delta.stamps.is_born(*row, self.view.version());
-        assert!(!caught.died.iter().any(is_seen), "the view's rows are known elsewhere");
-        self.numbers.retain(|row, _| !caught.died.contains(row));
-        self.numbers.extend(caught.added.iter().copied());
-        self.caught = caught;
-    }
-
-    /// That it was told of all live rows of the delta that goes on.
-    fn check(&self, delta: &Delta, rest: &Delta) {
-        assert_eq!((self.caught.rows as usize, self.numbers.len()), (rest.rows(), rest.live_rows()));
-        assert!(self.numbers.values().all(|row| rest.is_live(of_delta(*row), &self.base, self.caught.version)));
-        let (from, to): (Vec<u32>, Vec<u32>) = self.numbers.iter().unzip();
-        (0..3).for_each(|column| assert_eq!(&delta.take(column, &from), &rest.take(column, &to)));
-        let again = delta.caught(&self.view, &self.caught);
-        assert!(again.added.is_empty() && again.died.is_empty());
-        assert_eq!((again.version, again.rows), (self.caught.version, self.caught.rows));
-    }
-}
-
-/// Deltas that are made segments while statements go on, segments that are compacted meanwhile, in any order.
-#[test]
-fn merges_beside_writes_change_no_row() {
-    let (mut folded, mut given_up, mut moved) = (0, 0, 0);
-    for seed in 0..24 {
-        let mut random = Random::new(seed);
-        let budget = Budget::new("test", u64::MAX);
-        let (base, model) = base(&mut random);
-        let live = model.base.into_iter().filter(|known| known.life.lives(0));
-        let rows = live.map(|known| (known.row.0, (known.row, known.life))).collect();
-        let delta = Delta::new(schema(), &budget);
-        let mut table = Merging { base, delta, rows, open: Vec::new(), commits: Vec::new(), merged: 0, next: 1 };
-        let (mut folding, mut compacting): (Option<Folding>, Option<Compacted>) = (None, None);
-        // Readers that stay over the base that they had.
-        let mut kept: Vec<(DeltaView, TableVersion, u64)> = Vec::new();
-        for _ in 0..100 {
-            match random.below(16) {
-                0 => table.check(&mut random),
-                1 | 2 if folding.is_none() => folding = Some(table.fold(&mut random)),
-                3 | 4 if folding.is_some() => {
-                    match table.put(folding.take().unwrap(), &mut random) {
-                        true => folded += 1,
-                        false => given_up += 1,
-                    }
-                    table.check(&mut random);
-                }
-                5 if let Some(folding) = &mut folding
-                    && Arc::ptr_eq(&table.delta, folding.view.delta()) =>
-                {
-                    folding.catch_up(&table.delta);
-                }
-                6 if compacting.is_none() && !table.base.parts.is_empty() => {
-                    let part = random.below(table.base.parts.len());
-                    let segments = table.base.parts[part].segments.len();
-                    let first = random.below(segments + 1);
-                    let range = first..first + random.below(segments + 1 - first);
-                    compacting = Some(Compacted::of(&table.base, part, range, &allocators(), &Serial).unwrap());
-                }
-                7 if compacting.is_some() => {
-                    let compacted = compacting.take().unwrap();
-                    let Some(base) = compacted.within(&table.base, &Allocator::unplaced()).unwrap() else {
-                        given_up += 1;
-                        continue;
-                    };
-                    table.settle(&mut random);
-                    table.delta = table.delta.moved(&compacted, &table.base).unwrap();
-                    table.base = base;
-                    moved += 1;
-                    table.check(&mut random);
-                }
-                8 if random.one_in(3) => kept.push((newest(&table.delta), table.base.clone(), table.version())),
-                9..=12 if !table.open.is_empty() => table.end(&mut random),
-                _ => table.begin(&mut random),
-            }
-        }
-        table.settle(&mut random);
-        table.check(&mut random);
-        kept.iter().for_each(|(view, base, version)| table.check_view(view, base, *version));
-        drop((table, folding, compacting, kept));
-        assert_eq!(budget.used_bytes(), 0, "seed {seed}");
-    }
-    assert!(folded > 100 && given_up > 10 && moved > 50, "{folded} {given_up} {moved}");
-}
-
-#[test]
-fn a_view_of_another_delta_is_none_before() {
-    let mut random = Random::new(5);
-    let base = TableVersion::empty(&schema());
-    let (one, other) = (Delta::new(schema(), &Budget::unlimited()), Delta::new(schema(), &Budget::unlimited()));
-    add(&one, &batch(&[row(0, &mut random)]), &[]);
-    let first = newest(&one);
-    add(&one, &batch(&[]), &[of_delta(0)]);
-    assert!(one.since(&newest(&other), &base).unwrap().is_none());
-    assert!(other.since(&first, &base).unwrap().is_none());
-    let rest = one.since(&first, &base).unwrap().unwrap();
-    assert_eq!((rest.rows(), rest.entries(), rest.dead_base_rows(), rest.newest_seen(9)), (0, 1, 1, 2));
-    assert!(one.since(&newest(&one), &base).unwrap().unwrap().is_empty());
-
-    // No memory, for the stamps or for the rows: the state before stays.
-    for spare in [0, stamp_bytes(1)] {
-        let budget = Budget::new("rows", 40_000);
-        let full = Delta::new(schema(), &budget);
-        add(&full, &batch(&[row(0, &mut random)]), &[]);
-        let first = newest(&full);
-        let others = budget.reserve(spare).unwrap();
-        while let Ok(Some(write)) = full.write(&batch(&[row(1, &mut random)]), &[]) {
-            write.commit(full.newest_seen(u64::MAX) + 1);
-        }
-        drop(others);
-        let (rows, used) = (full.rows(), budget.used_bytes());
-        assert!(matches!(full.since(&first, &base), Err(StoreError::Memory(_))));
-        assert_eq!((full.rows(), budget.used_bytes(), newest(&full).version()), (rows, used, rows as u64));
-    }
-}
-
 #[test]
 fn a_slice_does_not_keep_its_batch() {
     let mut random = Random::new(9);
@@ -958,6 +698,10 @@ fn a_delta_over_two_bases_keeps_them_apart() {
             assert_eq!((table.parts.len(), table.version), (base.parts.len(), base.version + died as u64));
             let live = |row: usize| table.segments().next().unwrap().is_live(row);
             assert_eq!((live(died - 1), live(died), live(199)), (false, true, dead == 0));
+            // Nor is one of them never kept.
+            let again = consolidated(&view, base, &Serial);
+            let [first, second] = [&table, &again].map(|of| of.segments().next().unwrap().deleted.as_ref().unwrap());
+            assert!(Arc::ptr_eq(first, second));
         }
     }
 }
@@ -1043,7 +787,7 @@ fn encoding_without_memory_or_threads_can_be_tried_again() {
     let base = TableVersion::empty(&schema());
     // The second time one of the three segments is encoded before the end, and kept.
     for tasks in 0..2 {
-        let parallel = Cancelling(StdMutex::new(tasks));
+        let parallel = Cancelling(std::sync::Mutex::new(tasks));
         let consolidated = newest(&delta).consolidated(&base, &allocators(), &Allocator::unplaced(), &parallel);
         let error = consolidated.unwrap_err();
         assert!(matches!(error, StoreError::Interrupted(_)), "{error}");
@@ -1130,196 +874,4 @@ fn row_numbers_end() {
     let allocators = [ColumnAllocator::unplaced()];
     let table = newest(&delta).consolidated(&base, &allocators, &Allocator::unplaced(), &Serial).unwrap();
     assert_eq!((table.segments().count(), table.rows()), (1, CHUNK_ROWS - 1 + ENTRY_ROWS_MAX));
-}
-
-/// A writer replaces the row that it wrote before and adds another, so that version `n` has `n` live rows.
-#[test]
-fn views_are_consolidated_while_rows_are_added() {
-    let base = TableVersion::empty(&schema());
-    let delta = Delta::new(schema(), &Budget::unlimited());
-    let (published, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    let versions = 3000;
-    let write = || {
-        let mut random = Random::new(1);
-        for version in 1..=versions {
-            let last = delta.rows() as u32;
-            let dead: Vec<_> = last.checked_sub(1).map(of_delta).into_iter().collect();
-            let rows = [row(i64::from(last), &mut random), row(i64::from(last) + 1, &mut random)];
-            let rows = &rows[..if dead.is_empty() { 1 } else { 2 }];
-            delta.write(&batch(rows), &dead).unwrap().unwrap().commit(version);
-            published.store(version, Ordering::Release);
-        }
-    };
-    let read = || {
-        let mut seen = 0;
-        while !done.load(Ordering::Acquire) || seen == 0 {
-            let version = published.load(Ordering::Acquire);
-            let view = delta.view(version);
-            let table = consolidated(&view, &base, &Serial);
-            assert_eq!((table.rows() as u64, table.version, view.version()), (version, version, version));
-            assert!(version >= seen);
-            seen = version;
-            let mut ids = Vec::new();
-            for version in table.segments() {
-                let all = version.segment.column(0).slice(0..version.segment.rows());
-                ids.extend_from_slice(all.as_primitive::<Int64Type>().values());
-            }
-            assert!(ids.iter().copied().eq(0..ids.len() as i64), "version {version}");
-        }
-    };
-    beside(&done, vec![&write], vec![&read, &read]);
-    assert_eq!((delta.entries(), delta.live_rows()), (versions as usize, versions as usize));
-}
-
-/// Readers in threads that go on until the writers are done, whatever becomes of those.
-fn beside(done: &AtomicBool, writers: Vec<&(dyn Fn() + Sync)>, readers: Vec<&(dyn Fn() + Sync)>) {
-    std::thread::scope(|scope| {
-        let writers: Vec<_> = writers.into_iter().map(|write| scope.spawn(write)).collect();
-        let readers: Vec<_> = readers.into_iter().map(|read| scope.spawn(read)).collect();
-        let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
-        done.store(true, Ordering::Release);
-        written.into_iter().chain(readers.into_iter().map(|reader| reader.join())).for_each(|ended| ended.unwrap());
-    });
-}
-
-/// Accounts, each a row, whose amounts are moved from one to the other: two rows die and two are added at once.
-struct Bank {
-    base: TableVersion,
-    delta: Arc<Delta>,
-    /// The last version that was committed: who has it commits.
-    turn: StdMutex<u64>,
-    /// What readers are told.
-    published: AtomicU64,
-}
-
-const ACCOUNTS: i64 = 48;
-
-impl Bank {
-    fn new(budget: &Arc<Budget>) -> Bank {
-        let rows: Vec<Row> = (0..ACCOUNTS).map(|id| (id, None, Some(1000))).collect();
-        let base = TableVersion::empty(&schema()).with_appended(part(&rows));
-        Bank { base, delta: Delta::new(schema(), budget), turn: StdMutex::new(0), published: AtomicU64::new(0) }
-    }
-
-    fn view(&self) -> DeltaView {
-        self.delta.view(self.published.load(Ordering::Acquire))
-    }
-
-    /// What a view finds, by account: where each is and what it has.
-    fn accounts(&self, view: &DeltaView) -> Vec<(i64, i128, TableRow)> {
-        let found = Merging::places(view, &self.base).into_iter();
-        let mut accounts: Vec<_> = found.map(|(row, place)| (row.0, row.2.unwrap(), place)).collect();
-        accounts.sort_unstable();
-        accounts
-    }
-
-    /// Whether it is what whole statements have left.
-    fn is_whole(accounts: &[(i64, i128, TableRow)]) -> bool {
-        let ids = accounts.iter().map(|account| account.0);
-        ids.eq(0..ACCOUNTS) && accounts.iter().map(|account| account.1).sum::<i128>() == i128::from(1000 * ACCOUNTS)
-    }
-
-    /// Moves amounts between some of the accounts as they stand in a view. `None` where others were faster.
-    fn moves(&self, accounts: &[(i64, i128, TableRow)], random: &mut Random) -> Option<DeltaWrite> {
-        let mut some = accounts.to_vec();
-        random.shuffle(&mut some);
-        some.truncate(random.pick(&[2, 2, 2, 3, ACCOUNTS as usize]));
-        let mut rows: Vec<Row> = some.iter().map(|(id, amount, _)| (*id, None, Some(*amount))).collect();
-        for to in 1..rows.len() {
-            let moved = i128::from(random.between(-50, 50));
-            rows[to].2 = rows[to].2.map(|amount| amount + moved);
-            rows[0].2 = rows[0].2.map(|amount| amount - moved);
-        }
-        let dead: Vec<TableRow> = some.iter().map(|account| account.2).collect();
-        self.delta.write(&batch(&rows), &dead).unwrap()
-    }
-
-    fn commit(&self, write: DeltaWrite) {
-        let mut last = self.turn.lock().unwrap();
-        *last += 1;
-        write.commit(*last);
-        self.published.store(*last, Ordering::Release);
-    }
-
-    fn write(&self, seed: u64, statements: usize) {
-        let mut random = Random::new(seed);
-        let (mut committed, mut tries) = (0, 0);
-        while committed < statements {
-            tries += 1;
-            assert!(tries < 1000 * statements, "an account that nobody gets");
-            let Some(write) = self.moves(&self.accounts(&self.view()), &mut random) else { continue };
-            // Others have time to come between.
-            if random.one_in(2) {
-                std::thread::yield_now();
-            }
-            if !random.one_in(6) {
-                self.commit(write);
-                committed += 1;
-            }
-        }
-    }
-
-    fn read(&self, done: &AtomicBool) {
-        let mut kept = Vec::new();
-        while !done.load(Ordering::Acquire) || kept.len() < 8 {
-            let version = self.published.load(Ordering::Acquire);
-            let view = self.delta.view(version);
-            let accounts = self.accounts(&view);
-            assert_eq!((view.version(), self.delta.newest_seen(version)), (version, version));
-            assert!(Bank::is_whole(&accounts), "version {version}: {accounts:?}");
-            assert_eq!(self.accounts(&self.delta.view(version)), accounts);
-            assert!(accounts.iter().all(|(_, _, place)| self.delta.is_live(*place, &self.base, version)));
-            kept.push((view, accounts));
-            let (view, accounts) = &kept[kept.len() / 2];
-            assert_eq!(self.accounts(view), *accounts);
-            if kept.len() > 8 {
-                kept.swap_remove(kept.len() / 3);
-            }
-        }
-        kept.iter().for_each(|(view, accounts)| assert_eq!(&self.accounts(view), accounts));
-    }
-}
-
-#[test]
-fn readers_beside_writers_see_whole_statements() {
-    let budget = Budget::new("test", u64::MAX);
-    let bank = Bank::new(&budget);
-    let done = AtomicBool::new(false);
-    let seeds = AtomicU64::new(0);
-    let write = || bank.write(seeds.fetch_add(1, Ordering::Relaxed), 150);
-    let read = || bank.read(&done);
-    beside(&done, vec![&write; 4], vec![&read, &read]);
-    let (view, delta) = (bank.view(), &bank.delta);
-    assert!(Bank::is_whole(&bank.accounts(&view)));
-    assert_eq!((delta.entries(), view.version()), (600, 600));
-    assert_eq!(bank.base.rows() + delta.live_rows() - delta.dead_base_rows(), ACCOUNTS as usize);
-    assert!(view.log.segments() > 1, "{} rows", delta.rows());
-    drop((view, bank));
-    assert_eq!(budget.used_bytes(), 0);
-}
-
-/// That the check above notices statements of which a part is missing.
-#[test]
-fn half_statements_are_noticed() {
-    let bank = Bank::new(&Budget::unlimited());
-    let mut random = Random::new(31);
-    for _ in 0..20 {
-        let before = bank.accounts(&bank.view());
-        let write = bank.moves(&before, &mut random).unwrap();
-        assert!(Bank::is_whole(&before) && bank.accounts(&bank.view()) == before);
-        bank.commit(write);
-    }
-    let [one, other, ..] = bank.accounts(&bank.view())[..] else { panic!("accounts") };
-    let moved = [(one.0, None, Some(one.1 - 5)), (other.0, None, Some(other.1 + 5))];
-    let halves = [(&moved[..1], vec![one.2]), (&moved[1..], vec![other.2])];
-    for (place, (rows, dead)) in halves.into_iter().enumerate() {
-        bank.commit(bank.delta.write(&batch(rows), &dead).unwrap().unwrap());
-        assert_eq!(Bank::is_whole(&bank.accounts(&bank.view())), place == 1);
-    }
-    let [one, ..] = bank.accounts(&bank.view())[..] else { panic!("an account") };
-    bank.commit(bank.delta.write(&batch(&[]), &[one.2]).unwrap().unwrap());
-    assert!(!Bank::is_whole(&bank.accounts(&bank.view())), "a row has died and none came");
-    bank.commit(bank.delta.write(&batch(&[(one.0, None, Some(one.1))]), &[]).unwrap().unwrap());
-    assert!(Bank::is_whole(&bank.accounts(&bank.view())));
-    assert!(Bank::is_whole(&bank.accounts(&bank.delta.view(20))), "an earlier version is as it was");
 }

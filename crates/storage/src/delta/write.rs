@@ -24,8 +24,8 @@ pub struct DeltaWrite {
 
 impl Delta {
     /// Adds `rows` and lets those of `dead` die, at once, as soon as it is committed. `None` where one of those that
-    /// are to die is dead by now, or another running statement lets it die. That a row of the base is there is the
-    /// caller's to know, as are NULLs.
+    /// are to die is dead by now, is not committed yet, or another running statement lets it die. That a row of the
+    /// base is there is the caller's to know, as are NULLs.
     ///
     /// # Errors
     /// [`StoreError::Memory`] where the budget is full; [`StoreError::ColumnCount`] and [`StoreError::TypeMismatch`]
