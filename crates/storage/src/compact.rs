@@ -20,6 +20,8 @@ use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
 
 /// Fewest neighbours that are worth merging.
 const MERGED_MIN: usize = 8;
+/// Deleted rows for which no segment is written anew: it has as few rows as a merge of a delta makes.
+const THINNED_MIN: usize = 8192;
 /// Rows that one producer stages when segments are merged.
 const PRODUCER_ROWS: usize = 16 * GRANULE_ROWS;
 
@@ -54,6 +56,15 @@ pub fn compaction(sizes: &[usize]) -> Option<Range<usize>> {
     // A cheap range is often the tail of a run of equals: take in further neighbours that are no larger than its
     // largest.
     best.map(|(total, range)| widened(sizes, total, range))
+}
+
+/// The first of a part's segments of which so many rows are deleted that it is worth writing anew; `segments` are the
+/// live rows and all rows of each.
+///
+/// A quarter, so that a scan reads a third more than it has to at most, and a row that dies has three others written
+/// anew. Where a segment's rows die for long, all of them are: for who does it beside statements, not within one.
+pub fn thinned(segments: &[(usize, usize)]) -> Option<usize> {
+    segments.iter().position(|(live, rows)| rows - live >= THINNED_MIN && 4 * (rows - live) >= *rows)
 }
 
 fn widened(sizes: &[usize], mut total: usize, mut range: Range<usize>) -> Range<usize> {

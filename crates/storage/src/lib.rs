@@ -78,7 +78,7 @@ mod types;
 pub use build::build_part;
 pub use coded::CodedColumn;
 pub use column::{Column, Component, RowIds};
-pub use compact::{Compacted, compact, compaction};
+pub use compact::{Compacted, compact, compaction, thinned};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use delta::{Caught, Delta, DeltaView, DeltaWrite, TableRow};

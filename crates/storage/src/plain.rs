@@ -11,6 +11,7 @@
 
 mod data;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -342,31 +343,22 @@ impl PlainColumn {
         }
         let first = self.piece_of(rows.start);
         let pieces = self.pieces[first..].iter().take_while(|piece| piece.start < rows.end);
-        let arrays = pieces.map(|piece| {
-            let from = rows.start.max(piece.start);
-            let to = rows.end.min(piece.start + piece.rows);
-            match (from, to) == (rows.start, rows.end) {
-                true => self.compress_piece(piece, from..to, mask),
-                false => self.compress_piece(piece, from..to, &bits(mask, from - rows.start..to - rows.start)),
-            }
-        });
-        self.joined(arrays.collect())
-    }
-
-    /// As [`compress`](Self::compress), of rows of one piece.
-    fn compress_piece(&self, piece: &PlainPiece, rows: Range<usize>, mask: &[u64]) -> ArrayRef {
-        let data = piece.data.near().as_ref();
-        let PlainData::Fixed(fixed) = data else { unreachable!("numbers are kept at a fixed width") };
-        let within = piece.offset + rows.start - piece.start..piece.offset + rows.end - piece.start;
+        let marks: Vec<Marks<'_>> = pieces.map(|piece| Marks::of(piece, &rows, mask)).collect();
         let count = mask.iter().map(|word| word.count_ones() as usize).sum();
         let physical = Physical::of(&self.data_type);
         let values = with_native!(physical, N => {
-            let words = &fixed.values.words::<N>()[within.clone()];
-            Buffer::from_vec(marked(words, mask, count))
+            let mut kept = Vec::with_capacity(count);
+            for of_piece in &marks {
+                let PlainData::Fixed(fixed) = of_piece.data else { unreachable!("numbers are kept at a fixed width") };
+                marked(&fixed.values.words::<N>()[of_piece.within.clone()], &of_piece.mask, &mut kept);
+            }
+            Buffer::from_vec(kept)
         });
         let nulls = self.nulls.then(|| {
             let mut valid = BooleanBufferBuilder::new(count);
-            each_marked(mask, |row| valid.append(data.is_valid(within.start + row)));
+            for of_piece in &marks {
+                each_marked(&of_piece.mask, |row| valid.append(of_piece.data.is_valid(of_piece.within.start + row)));
+            }
             NullBuffer::new(valid.finish())
         });
         number_array(&self.data_type, count, values, nulls.filter(|nulls| nulls.null_count() > 0))
@@ -452,29 +444,28 @@ fn each_marked(mask: &[u64], mut f: impl FnMut(usize)) {
     }
 }
 
-/// Set bits of a word from which on its runs are copied, and not its values one by one.
-const RUNS_MIN: u32 = 48;
+/// Bits of a word from which on looking at all of them takes less time than finding those that are set.
+const DENSE_MIN: u32 = 12;
 
-/// The values whose bits are set, `count` of them.
-fn marked<T: Copy>(values: &[T], mask: &[u64], count: usize) -> Vec<T> {
-    let mut kept = Vec::with_capacity(count);
+/// Adds the values whose bits are set.
+fn marked<T: Copy>(values: &[T], mask: &[u64], kept: &mut Vec<T>) {
     for (number, &word) in mask.iter().enumerate() {
         let first = number * 64;
         match word.count_ones() {
             64 => kept.extend_from_slice(&values[first..first + 64]),
-            RUNS_MIN.. => {
-                let mut rest = word;
-                while rest != 0 {
-                    let start = rest.trailing_zeros();
-                    let end = start + (rest >> start).trailing_ones();
-                    kept.extend_from_slice(&values[first + start as usize..first + end as usize]);
-                    rest &= u64::MAX.checked_shl(end).unwrap_or(0);
+            DENSE_MIN.. if values.len() >= first + 64 => {
+                // No branch depends on a bit: each value is put where the next one is, which is over it or behind it.
+                let mut dense = [values[first]; 64];
+                let mut next = 0;
+                for (bit, value) in values[first..first + 64].iter().enumerate() {
+                    dense[next & 63] = *value;
+                    next += (word >> bit & 1) as usize;
                 }
+                kept.extend_from_slice(&dense[..next]);
             }
             _ => each_marked(&[word], |row| kept.push(values[first + row])),
         }
     }
-    kept
 }
 
 /// The pieces whose long values a `take` refers to, and the bytes it needs of each.
@@ -516,6 +507,29 @@ impl<'a> LongValues<'a> {
             None => Buffer::default(),
         });
         shared.collect::<Vec<_>>().into()
+    }
+}
+
+/// Rows of one piece that are marked.
+struct Marks<'a> {
+    data: &'a PlainData,
+    /// Rows of the data.
+    within: Range<usize>,
+    /// A bit for each of them.
+    mask: Cow<'a, [u64]>,
+}
+
+impl<'a> Marks<'a> {
+    /// Those of a piece among `rows`, each of which has a bit in the mask.
+    fn of(piece: &'a PlainPiece, rows: &Range<usize>, mask: &'a [u64]) -> Marks<'a> {
+        let from = rows.start.max(piece.start);
+        let to = rows.end.min(piece.start + piece.rows);
+        let mask = match (from, to) == (rows.start, rows.end) {
+            true => Cow::Borrowed(mask),
+            false => Cow::Owned(bits(mask, from - rows.start..to - rows.start)),
+        };
+        let within = piece.offset + from - piece.start..piece.offset + to - piece.start;
+        Marks { data: piece.data.near().as_ref(), within, mask }
     }
 }
 

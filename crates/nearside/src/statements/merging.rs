@@ -348,14 +348,20 @@ impl KeysSince {
     }
 }
 
-/// Which segments of which part to compact next.
+/// Which segments of which part to compact next: neighbours that are small, else one that has many deleted rows.
 fn compaction(version: &TableVersion) -> Option<(usize, std::ops::Range<usize>)> {
-    let parts = version.parts.iter().enumerate();
-    let mut ranges = parts.filter_map(|(part, of)| {
-        let sizes: Vec<usize> = of.segments.iter().map(SegmentVersion::live_rows).collect();
-        Some((part, storage::compaction(&sizes)?))
-    });
-    ranges.next()
+    let in_parts = |of: &dyn Fn(&[SegmentVersion]) -> Option<std::ops::Range<usize>>| {
+        version.parts.iter().enumerate().find_map(|(part, segments)| Some((part, of(&segments.segments)?)))
+    };
+    let small = |segments: &[SegmentVersion]| {
+        let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
+        storage::compaction(&sizes)
+    };
+    let thinned = |segments: &[SegmentVersion]| {
+        let sizes: Vec<_> = segments.iter().map(|of| (of.live_rows(), of.segment.rows())).collect();
+        storage::thinned(&sizes).map(|place| place..place + 1)
+    };
+    in_parts(&small).or_else(|| in_parts(&thinned))
 }
 
 /// A range of a version's segments compacted, where the table has them.

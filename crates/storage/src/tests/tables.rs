@@ -4,6 +4,7 @@ use arrow::array::{Int64Array, StringArray, StringViewArray, UInt32Array};
 
 use super::data::{Random, SHAPES, array, opaque_types, ordered_types};
 use super::*;
+use crate::thinned;
 
 fn people() -> SchemaRef {
     let fields = vec![Field::new("id", DataType::Int64, false), Field::new("name", DataType::Utf8, true)];
@@ -147,6 +148,24 @@ fn ten_inserted_rows_never_rewrite_sixty_million() {
     assert_eq!(compaction(&[full, 10, 10, 10, 10, 10, 10, 10, 10]), Some(1..9));
     assert_eq!(compaction(&[full, 10, 0, 10]), Some(2..3));
     assert_eq!(compaction(&[]), None);
+}
+
+#[test]
+fn a_segment_is_written_anew_when_a_quarter_of_it_is_deleted() {
+    assert_eq!(thinned(&[]), None);
+    assert_eq!(thinned(&[(100, 100), (0, 1000), (70_000, 90_000)]), None);
+    assert_eq!(thinned(&[(100, 100), (67_501, 90_000), (67_500, 90_000), (0, 90_000)]), Some(2));
+    assert_eq!(thinned(&[(SEGMENT_ROWS_MAX - (1 << 20), SEGMENT_ROWS_MAX)]), None);
+    // Rows die at random and new ones take their place: what is written anew is about three rows for each.
+    let (mut live, mut rows, mut rewritten, deaths) = (1 << 20, 1 << 20, 0, 4 << 20);
+    for _ in 0..deaths {
+        live -= 1;
+        if thinned(&[(live, rows)]).is_some() {
+            rewritten += live;
+            (live, rows) = (1 << 20, 1 << 20);
+        }
+    }
+    assert!(rewritten <= 3 * deaths, "{rewritten}");
 }
 
 #[test]
