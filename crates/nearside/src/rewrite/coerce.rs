@@ -52,6 +52,23 @@ const NUMERIC_FUNCTIONS: [&str; 12] =
 /// Those of which one argument is the result.
 const CHOICES: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 
+/// Rules that leave a plan as it is in which no query stands in an expression or under LATERAL.
+const ABOUT_SUBQUERIES: [&str; 8] = [
+    "no_row_is_null",
+    "volatile_subqueries",
+    "tests_as_values",
+    "correlated_refusals",
+    "subquery_places",
+    "null_aware_marks",
+    "correlated_names",
+    "dependent_joins",
+];
+
+/// Whether an analyzer rule has something to do only where a query stands in an expression or under LATERAL.
+pub(crate) fn is_about_subqueries(rule: &str) -> bool {
+    ABOUT_SUBQUERIES.contains(&rule)
+}
+
 /// The analyzer rule.
 #[derive(Debug, Default)]
 struct FloatsWin;
@@ -324,4 +341,17 @@ fn cast_all(
         }
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_about_subqueries_are_there() {
+        let rules = analyzer_rules();
+        for name in ABOUT_SUBQUERIES {
+            assert!(rules.iter().any(|rule| rule.name() == name), "{name}");
+        }
+    }
 }

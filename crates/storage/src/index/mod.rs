@@ -62,6 +62,9 @@ pub enum IndexKind {
     Permutation,
 }
 
+/// Codes that are looked up beside each other, at most.
+pub(crate) const WARM_MAX: usize = 32;
+
 /// The index on one column of one segment.
 #[derive(Debug)]
 pub struct Index {
@@ -336,6 +339,30 @@ impl Index {
         }
         let rows = &self.positions(data)[within.clone()];
         within.start + rows.partition_point(|&row| column.code(row as usize) < code)
+    }
+
+    /// Reads what look-ups of single codes will read, so that they find it in the cache: here no read waits for another
+    /// code's, where each look-up waits for its own, one after the other.
+    pub(crate) fn warm(&self, column: &CodedColumn, codes: &[u32]) {
+        let Ranks::Codes { first, last } = self.ranks else { return };
+        if self.kind == IndexKind::Ascending || self.rows == 0 {
+            return;
+        }
+        let data = self.data.near();
+        let positions = self.positions(data);
+        let mut within = [0; WARM_MAX];
+        for codes in codes.chunks(WARM_MAX) {
+            let buckets = codes.iter().map(|code| ((*code).clamp(first, last) - first) >> self.shift);
+            within
+                .iter_mut()
+                .zip(buckets)
+                .for_each(|(start, bucket)| *start = Self::bucket(data, bucket as usize).start);
+            let rows = within[..codes.len()].iter_mut();
+            // An empty bucket behind the last row has no row to look at.
+            rows.for_each(|row| *row = positions.get(*row).map_or(0, |row| *row as usize));
+            let seen = within[..codes.len()].iter().fold(0, |seen, row| seen ^ column.code(*row));
+            std::hint::black_box(seen);
+        }
     }
 
     /// Where the rows with one code stand: as what is before it and before the next one says, in one look.

@@ -21,7 +21,7 @@ use super::duplicate::{equal_values, value};
 use crate::GRANULE_ROWS;
 use crate::dictionary::{Value, comparable};
 use crate::error::{Interruption, StoreError};
-use crate::index::{Index, IndexRows};
+use crate::index::{Index, IndexRows, WARM_MAX};
 use crate::parallel::{Parallel, Serial, map};
 use crate::segment::SegmentVersion;
 use crate::types::{Native, Physical};
@@ -324,9 +324,12 @@ impl<'a> Search<'a> {
         let mut found = Vec::new();
         // One that each look-up may find is not counted.
         let mut left = self.candidates_max();
-        for (looked, key) in keys.enumerate() {
+        for (looked, key) in keys.clone().enumerate() {
             if (looked + 1).is_multiple_of(METERED) && !self.stop.goes_on() {
                 return Some(found);
+            }
+            if looked.is_multiple_of(WARM_MAX) {
+                self.warm(probed, key..keys.end.min(key + WARM_MAX));
             }
             // Equal keys are found with the first of them.
             let key = key as u32;
@@ -343,6 +346,21 @@ impl<'a> Search<'a> {
             }
         }
         Some(found)
+    }
+
+    /// Has what look-ups of several keys read come into the cache at the same time.
+    fn warm(&self, probed: usize, keys: Range<usize>) {
+        let (column, physical) = (self.key[probed], self.keys.columns[probed].1);
+        let Some(coded) = self.segment.segment.column(column).as_coded().filter(|_| keys.len() > 1) else { return };
+        let Some(index) = self.index(column) else { return };
+        let code = |key: usize| {
+            let value = self.keys.value(probed, key as u32)?;
+            let (low, _) = equal_values(physical, value).into_iter().flatten().next()?;
+            Some(coded.dictionary().bound_of(low, false) + u32::from(coded.null_code()))
+        };
+        let mut codes = [0; WARM_MAX];
+        let known = codes.iter_mut().zip(keys.filter_map(code)).map(|(place, code)| *place = code).count();
+        index.warm(coded, &codes[..known]);
     }
 
     /// The first of some rows that is live and has the key.

@@ -27,6 +27,7 @@ use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 use crate::error::{Error, Result};
 use crate::plan::planner::{CostRule, Planner};
 use crate::plan::stop::Stop;
+use crate::rewrite::coerce::is_about_subqueries;
 use crate::rewrite::subquery_places::refuse_left_over;
 use crate::stack::deep;
 
@@ -59,10 +60,20 @@ fn analysed(plan: LogicalPlan, statement: &dyn PlanningStatement) -> Result<Logi
     let options = statement.planner().config_options();
     plan.check_invariants(InvariantLevel::Always)?;
     let mut plan = plan;
+    limit_size(&plan)?;
+    let has_subqueries = contains_subqueries(&plan)?;
     for rule in statement.planner().analyzer_rules() {
         stop.check()?;
-        limit_size(&plan)?;
-        plan = rule.analyze(plan, options)?;
+        // Most queries have none, and walking a plan takes time. Of our rules only these put more into a plan than
+        // there was.
+        match is_about_subqueries(rule.name()) {
+            false => plan = rule.analyze(plan, options)?,
+            true if has_subqueries => {
+                plan = rule.analyze(plan, options)?;
+                limit_size(&plan)?;
+            }
+            true => {}
+        }
     }
     stop.check()?;
     limit_size(&plan)?;
@@ -179,6 +190,20 @@ fn nesting(plan: &LogicalPlan) -> usize {
         })
     });
     deepest
+}
+
+/// Whether a query stands in an expression or under LATERAL.
+fn contains_subqueries(plan: &LogicalPlan) -> Result<bool> {
+    let mut any = false;
+    plan.apply(|node| {
+        any |= matches!(node, LogicalPlan::Subquery(_));
+        node.apply_expressions(|expr| {
+            any |= has_subquery(expr) || expr.contains_outer();
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(any)
 }
 
 /// Refuses plans that would take hours and all memory to plan.
