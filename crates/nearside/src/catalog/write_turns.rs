@@ -3,11 +3,12 @@
 //! Statements that write rows of a delta *share* the turn: what keeps them from changing the same row or key is in the
 //! delta and in the units. Who changes more than the delta (many rows, columns, placement), or puts a merge in its
 //! place, has the turn *alone*: it begins when the last that shares has ended, and none begins before it. Work may be
-//! left for good ([`WriteTurns::leave`]) by who must not wait, a worker: whoever gives the turn back last does it, alone.
+//! left for good ([`WriteTurns::leave`]) by who must not wait, a worker: whoever gives the turn back last does it,
+//! alone.
 //!
-//! Invariants: nobody has the turn beside who has it alone; work that is left behind is done once, by somebody, although
-//! everybody sleeps: it is done before the turn is given back, and who comes while some is left and nobody has the turn
-//! does it first. A panic in it ends there.
+//! Invariants: nobody has the turn beside who has it alone; work that is left behind is done once, by somebody,
+//! although everybody sleeps: it is done before the turn is given back, and who comes while some is left and nobody has
+//! the turn does it first. A panic in it ends there.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,8 @@
 //! Statements that write few rows: they go to the table's delta, and encode nothing.
 //!
 //! Rows are added and die in one step: rows that die are claimed, keys are looked up and written, and one commit shows
-//! both. What fails before leaves nothing behind. Several statements do so at the same time; one that meets a row or key
-//! of another is told so and begins again. Who makes the delta large has it merged.
+//! both. What fails before leaves nothing behind. Several statements do so at the same time; one that meets a row or
+//! key of another is told so and begins again. Who makes the delta large has it merged.
 
 use std::collections::HashSet;
 use std::sync::Arc;
