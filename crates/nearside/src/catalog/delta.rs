@@ -123,6 +123,11 @@ impl KeyChanges {
         KeyChanges { removed, moved, added }
     }
 
+    /// Rows were counted from 0: the first of them has this number.
+    pub(crate) fn begin_at(&mut self, first_row: u64) {
+        self.moved.iter_mut().chain(&mut self.added).for_each(|(_, row)| *row += first_row);
+    }
+
     /// Keys that go, and keys that have a row from now on, whether they had another or not.
     pub(crate) fn replacing(removed: Vec<(u64, u64)>, put: Vec<(u64, u64)>) -> KeyChanges {
         let mut changes = KeyChanges::new(removed, put);

@@ -122,19 +122,18 @@ pub(crate) fn write_beside_others(
             }
         },
     };
-    let Some(write) = delta.rows.write(&rows, dead)? else { return Ok(SmallWrite::Met) };
-    let first_row = (rows.num_rows() > 0).then(|| u64::from(write.first_row()));
+    let adds = rows.num_rows() > 0;
     let mut changes = Vec::with_capacity(delta.keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
         if let Some(key) = known.of_row.iter().find(|key| key.index == number) {
-            changes.push(key.changes(first_row, dead));
+            changes.push(key.changes(adds, dead));
             continue;
         }
         let looked_up = match known.of_rows.filter(|keys| keys.index == number) {
-            Some(keys) => keys.changes(first_row),
+            Some(keys) => keys.changes(adds),
             None => {
                 let pin = table.newest_keys();
-                let looked_up = key_changes(table, number, index, &rows, dead, first_row.unwrap_or(0), pin.as_ref());
+                let looked_up = key_changes(table, number, index, &rows, dead, pin.as_ref());
                 // A row that has such a key may be what another statement made of one that this one has looked at.
                 let rests_on = known.version.map(|version| delta.rows.newest_seen(version));
                 let found_at = pin.as_ref().map(|pin| delta.rows.newest_seen(pin.version()));
@@ -150,13 +149,17 @@ pub(crate) fn write_beside_others(
             None => return Ok(SmallWrite::NotSmall),
         }
     }
-    let (bytes, free) = (delta.rows.bytes(), table.meta.budget().available_bytes());
+    let bytes = delta.rows.bytes() + rows.get_array_memory_size() as u64;
+    let free = table.meta.budget().available_bytes();
     // Whoever scans it needs room for its rows, and for encoding them.
-    if first_row.is_some() && free.is_some_and(|free| free / 4 < bytes) {
+    if adds && free.is_some_and(|free| free / 4 < bytes) {
         return Ok(SmallWrite::NotSmall);
     }
-    let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
     running.check()?;
+    // Not before all is known: what is added stays in the log until the next merge, also where it is not committed.
+    let Some(write) = delta.rows.write(&rows, dead)? else { return Ok(SmallWrite::Met) };
+    changes.iter_mut().for_each(|change| change.begin_at(u64::from(write.first_row())));
+    let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
     let statement = SmallStatement { rows: write, keys };
     match table.delta {
         Some(_) => statement.commit(),
@@ -179,13 +182,13 @@ fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
 }
 
 impl KnownKey {
-    /// What its index has to know: the number of the delta's row that is added, if there is one, has it.
-    fn changes(self, added: Option<u64>, dead: &[TableRow]) -> KeyChanges {
+    /// What its index has to know: the row that is added, if there is one, has it.
+    fn changes(self, adds: bool, dead: &[TableRow]) -> KeyChanges {
         let of_delta = matches!(dead, [TableRow::Delta { .. }]);
-        match (self.code, added) {
-            (Some(code), Some(row)) if of_delta => KeyChanges::replacing(Vec::new(), vec![(code, row)]),
-            (Some(code), Some(row)) => KeyChanges::new(Vec::new(), vec![(code, row)]),
-            (Some(code), None) if of_delta => KeyChanges::new(vec![(code, 0)], Vec::new()),
+        match self.code {
+            Some(code) if adds && of_delta => KeyChanges::replacing(Vec::new(), vec![(code, 0)]),
+            Some(code) if adds => KeyChanges::new(Vec::new(), vec![(code, 0)]),
+            Some(code) if of_delta => KeyChanges::new(vec![(code, 0)], Vec::new()),
             _ => KeyChanges::default(),
         }
     }
@@ -193,17 +196,18 @@ impl KnownKey {
 
 impl KnownKeys {
     /// What their index has to know; `None` where two keys have one code.
-    fn changes(&self, first_row: Option<u64>) -> Option<KeyChanges> {
+    fn changes(&self, adds: bool) -> Option<KeyChanges> {
         let removed = self.removed.iter().map(|code| (*code, 0)).collect();
-        let Some(first_row) = first_row else { return Some(KeyChanges::new(removed, Vec::new())) };
-        let added = added(self.added.iter().copied(), first_row)?;
-        Some(KeyChanges::new(removed, added))
+        if !adds {
+            return Some(KeyChanges::new(removed, Vec::new()));
+        }
+        Some(KeyChanges::new(removed, added(self.added.iter().copied())?))
     }
 }
 
-/// The codes of rows with the rows' numbers; `None` where two are alike.
-fn added(codes: impl Iterator<Item = Option<u64>>, first_row: u64) -> Option<Vec<(u64, u64)>> {
-    let added = codes.enumerate().filter_map(|(row, code)| Some((code?, first_row + row as u64)));
+/// The codes of rows with the rows' numbers, counted from 0; `None` where two are alike.
+fn added(codes: impl Iterator<Item = Option<u64>>) -> Option<Vec<(u64, u64)>> {
+    let added = codes.enumerate().filter_map(|(row, code)| Some((code?, row as u64)));
     let added: Vec<(u64, u64)> = added.collect();
     if added.len() > 1 {
         let codes: HashSet<u64> = added.iter().map(|(code, _)| *code).collect();
@@ -221,7 +225,6 @@ fn key_changes(
     index: &IndexEntry,
     rows: &RecordBatch,
     dead: &[TableRow],
-    first_row: u64,
     pin: Option<&Pin>,
 ) -> Result<Option<KeyChanges>> {
     let columns = table.key_columns(index)?;
@@ -246,5 +249,5 @@ fn key_changes(
         let values: Vec<ArrayRef> = values.iter().map(|column| column.slice(row, 1)).collect();
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }
-    Ok(added(keys.codes(), first_row).map(|added| KeyChanges::new(removed, added)))
+    Ok(added(keys.codes()).map(|added| KeyChanges::new(removed, added)))
 }
