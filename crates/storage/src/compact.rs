@@ -150,10 +150,8 @@ impl Compacted {
         }
         let mut died = Vec::new();
         for (place, (now, then)) in known.iter().zip(&self.old).enumerate() {
-            if now.live_rows() != then.live_rows() {
-                let rows = 0..now.segment.rows();
-                died.extend(rows.filter(|row| then.is_live(*row) && !now.is_live(*row)).map(|row| (place, row as u32)));
-            }
+            let since = now.deleted.as_ref().map_or_else(Vec::new, |now| now.since(then.deleted.as_deref()));
+            died.extend(since.into_iter().map(|row| (place, row)));
         }
         let mut new = self.new.clone();
         for rows in self.places(died.into_iter()).chunk_by(|a, b| a.0 == b.0) {

@@ -134,6 +134,27 @@ impl DeletedRows {
         count
     }
 
+    /// The rows, ascending, that are deleted and were not in an earlier version of the same segment.
+    pub(crate) fn since(&self, earlier: Option<&DeletedRows>) -> Vec<u32> {
+        let mut rows = Vec::new();
+        for (place, chunk) in self.chunks.iter().enumerate() {
+            let Some(bits) = chunk else { continue };
+            let before = earlier.and_then(|earlier| earlier.chunks.get(place)?.as_ref());
+            if before.is_some_and(|before| Arc::ptr_eq(before, bits)) {
+                continue;
+            }
+            let before = before.map_or(&[][..], |before| before.words::<u64>());
+            for (word, deleted) in bits.words::<u64>().iter().enumerate() {
+                let mut new = deleted & !before.get(word).copied().unwrap_or(0);
+                while new != 0 {
+                    rows.push((place * CHUNK_ROWS + word * 64) as u32 + new.trailing_zeros());
+                    new &= new - 1;
+                }
+            }
+        }
+        rows
+    }
+
     /// Bytes of the bitmap.
     pub fn bytes(&self) -> usize {
         self.chunks.iter().flatten().map(|bits| bits.len()).sum()
@@ -206,6 +227,9 @@ mod tests {
                 versions.push((deleted, set));
             }
             for (deleted, set) in &versions {
+                let (earlier, earlier_set) = &versions[random.below(versions.len())];
+                let since = deleted.as_ref().map_or_else(Vec::new, |deleted| deleted.since(earlier.as_deref()));
+                assert!(since.iter().eq(set.difference(earlier_set)));
                 let none = DeletedRows::none(rows);
                 let deleted = deleted.as_deref().unwrap_or(&none);
                 assert_eq!((deleted.count(), deleted.rows()), (set.len(), rows));

@@ -8,6 +8,7 @@ use arrow::compute::concat_batches;
 use datafusion_common::ScalarValue;
 use numa::Reservation;
 use storage::{Keys, TableRow};
+use units::versions::Pin;
 
 use crate::api::session::{Session, not_on_a_worker};
 use crate::catalog::delta::FoundKeys;
@@ -121,7 +122,7 @@ impl KeyedTable {
         match found(table)? {
             FoundKeys::Rows(rows) => self.rows_of(table, &rows, &running),
             FoundKeys::Clash => {
-                let merged = table.merged()?;
+                let merged = table.merged_at(pin.as_ref().map_or(u64::MAX, Pin::version))?;
                 match found(&merged)? {
                     FoundKeys::Rows(rows) => self.rows_of(&merged, &rows, &running),
                     FoundKeys::Clash => Err(Error::Internal("keys of a merged table clash".into())),

@@ -262,7 +262,15 @@ impl TableEntry {
     /// # Errors
     /// As [`whole`](Self::whole).
     pub(crate) fn merged(&self) -> Result<TableEntry> {
-        Ok(TableEntry { base: self.newest()?, delta: None, ..self.clone() })
+        self.merged_at(u64::MAX)
+    }
+
+    /// As [`merged`](Self::merged), for who reads it as of a version.
+    ///
+    /// # Errors
+    /// As [`whole`](Self::whole).
+    pub(crate) fn merged_at(&self, version: u64) -> Result<TableEntry> {
+        Ok(TableEntry { base: self.whole(version)?, delta: None, ..self.clone() })
     }
 
     /// Where rows of its newest rows as segments are, as DELETE and UPDATE read them: the segment in the upper half of

@@ -390,10 +390,10 @@ impl CatalogState {
     }
 
     /// A delta without a row for a table that has none. Of several who do so at the same time, the first one's stays.
-    pub(crate) fn begin_delta(&mut self, table: u64, delta: TableDelta) -> Result<()> {
+    pub(crate) fn begin_delta(&mut self, table: u64, delta: &Arc<TableDelta>) -> Result<()> {
         let entry = self.existing(table)?;
         if entry.delta.is_none() {
-            *entry = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..TableEntry::clone(entry) });
+            *entry = Arc::new(TableEntry { delta: Some(Arc::clone(delta)), ..TableEntry::clone(entry) });
         }
         Ok(())
     }

@@ -6,6 +6,10 @@
 //! left for good ([`WriteTurns::leave`]) by who must not wait, a worker: whoever gives the turn back last does it,
 //! alone.
 //!
+//! Nobody waits for ever. Who would share waits for one turn alone: when it ends, all who wait to share by then are let
+//! in before the next one. Of those who wait to be alone any may be next, since one that looks takes less time than one
+//! that has to be woken; but who was passed over [`PASSED_OVER_MAX`] times is next.
+//!
 //! Invariants: nobody has the turn beside who has it alone; work that is left behind is done once, by somebody,
 //! although everybody sleeps: it is done before the turn is given back, and who comes while some is left and nobody has
 //! the turn does it first. A panic in it ends there.
@@ -21,6 +25,8 @@ const WAIT: Duration = Duration::from_millis(20);
 /// How often a statement looks whether it is its turn before it falls asleep: a small write takes less time than
 /// falling asleep and being woken.
 const LOOKS: usize = 50;
+/// How many turns alone go to others while one waits for its own.
+const PASSED_OVER_MAX: u64 = 16;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -37,8 +43,16 @@ struct State {
     /// How many share the turn.
     sharing: usize,
     is_alone: bool,
-    /// How many wait to have it alone.
-    waiting_alone: usize,
+    /// Turns alone that have ended.
+    ended: u64,
+    /// Those who wait to be alone, in the order in which they came: how many turns had ended then, and a number.
+    waiting_alone: VecDeque<(u64, u64)>,
+    /// How many came to wait to be alone.
+    numbered: u64,
+    /// How many wait to share.
+    waiting_shared: usize,
+    /// How many of those are let in before anybody is alone again.
+    let_in: usize,
     left: VecDeque<Work>,
 }
 
@@ -54,6 +68,21 @@ impl State {
     fn is_free(&self) -> bool {
         self.sharing == 0 && !self.is_alone
     }
+
+    /// Whether who waits to be alone with this number may be.
+    fn may_be_alone(&self, number: u64) -> bool {
+        let is_next = match self.waiting_alone.front() {
+            Some((since, first)) if self.ended - since >= PASSED_OVER_MAX => *first == number,
+            _ => true,
+        };
+        is_next && self.is_free() && self.let_in == 0
+    }
+
+    /// Whether who came to share when so many turns alone had ended may do so.
+    fn may_share(&self, since: u64) -> bool {
+        let was_let_in = since < self.ended;
+        !self.is_alone && self.left.is_empty() && (was_let_in || self.waiting_alone.is_empty())
+    }
 }
 
 impl WriteTurns {
@@ -63,12 +92,15 @@ impl WriteTurns {
     /// Those of `go_on`.
     pub(crate) fn next<E>(&self, go_on: impl FnMut() -> Result<(), E>) -> Result<WriteTurn<'_>, E> {
         let mut state = self.state.lock();
-        state.waiting_alone += 1;
-        let waited = self.wait(&mut state, State::is_free, go_on);
-        state.waiting_alone -= 1;
+        let number = state.numbered;
+        state.numbered += 1;
+        let since = state.ended;
+        state.waiting_alone.push_back((since, number));
+        let waited = self.wait(&mut state, |state| state.may_be_alone(number), go_on);
+        state.waiting_alone.retain(|(_, other)| *other != number);
         match waited {
             Ok(()) => state.is_alone = true,
-            // Those that share may have waited for this one.
+            // Others may have waited for this one.
             Err(_) => {
                 self.changed.notify_all();
             }
@@ -82,10 +114,21 @@ impl WriteTurns {
     /// Those of `go_on`.
     pub(crate) fn share<E>(&self, go_on: impl FnMut() -> Result<(), E>) -> Result<SharedTurn<'_>, E> {
         let mut state = self.state.lock();
-        let may_share = |state: &State| !state.is_alone && state.waiting_alone == 0 && state.left.is_empty();
-        self.wait(&mut state, may_share, go_on)?;
-        state.sharing += 1;
-        Ok(SharedTurn(self))
+        let since = state.ended;
+        state.waiting_shared += 1;
+        let waited = self.wait(&mut state, |state| state.may_share(since), go_on);
+        state.waiting_shared -= 1;
+        if since < state.ended {
+            // Nobody was alone since it was let in.
+            state.let_in -= 1;
+        }
+        match waited {
+            Ok(()) => state.sharing += 1,
+            Err(_) => {
+                self.changed.notify_all();
+            }
+        }
+        waited.map(|()| SharedTurn(self))
     }
 
     /// Has `work` done when nobody else has the turn: at once on this thread, or by who gives the turn back. Waits for
@@ -158,6 +201,8 @@ impl Drop for WriteTurn<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.is_alone = false;
+        state.ended += 1;
+        state.let_in = state.waiting_shared;
         self.0.given_back(&mut state);
     }
 }
@@ -175,7 +220,9 @@ impl std::fmt::Debug for State {
         f.debug_struct("State")
             .field("sharing", &self.sharing)
             .field("is_alone", &self.is_alone)
-            .field("waiting_alone", &self.waiting_alone)
+            .field("waiting_alone", &self.waiting_alone.len())
+            .field("waiting_shared", &self.waiting_shared)
+            .field("let_in", &self.let_in)
             .field("left", &self.left.len())
             .finish()
     }
@@ -262,7 +309,7 @@ mod tests {
         let Ok(second) = turns.share(goes);
         std::thread::scope(|scope| {
             let alone = scope.spawn(|| drop(turns.next(goes)));
-            while turns.state.lock().waiting_alone == 0 {
+            while turns.state.lock().waiting_alone.is_empty() {
                 std::thread::yield_now();
             }
             // Nobody else begins to share, who is stopped meanwhile neither.
@@ -273,6 +320,79 @@ mod tests {
             alone.join().unwrap();
         });
         let Ok(_turn) = turns.share(goes);
+    }
+
+    /// Statements that write alone, one behind the other, and others that would share: each of those waits for one turn.
+    #[test]
+    fn who_would_share_waits_for_one_turn_alone() {
+        let (turns, order) = (WriteTurns::default(), Mutex::new(Vec::new()));
+        let Ok(first) = turns.next(goes);
+        std::thread::scope(|scope| {
+            let (turns, order) = (&turns, &order);
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let Ok(_turn) = turns.next(goes);
+                    order.lock().push("alone");
+                });
+            }
+            let shared = |number: usize| {
+                scope.spawn(|| {
+                    let Ok(_turn) = turns.share(goes);
+                    order.lock().push("shared");
+                });
+                while turns.state.lock().waiting_shared < number {
+                    std::thread::yield_now();
+                }
+            };
+            while turns.state.lock().waiting_alone.len() < 3 {
+                std::thread::yield_now();
+            }
+            (1..=2).for_each(shared);
+            // One that is stopped is not waited for.
+            assert!(turns.share(|| Err(())).is_err());
+            drop(first);
+        });
+        assert_eq!(order.into_inner(), ["shared", "shared", "alone", "alone", "alone"]);
+        let state = turns.state.lock();
+        assert!(state.is_free() && state.let_in == 0 && state.waiting_shared == 0 && state.waiting_alone.is_empty());
+    }
+
+    #[test]
+    fn sharers_and_statements_alone_hold_each_other_up_for_a_bounded_time() {
+        let turns = WriteTurns::default();
+        let is_over = AtomicBool::new(false);
+        let (alone, shared) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                let (turns, is_over, alone, shared) = (&turns, &is_over, &alone, &shared);
+                scope.spawn(move || {
+                    while !is_over.load(SeqCst) {
+                        if thread < 3 {
+                            let Ok(_turn) = turns.next(goes);
+                            alone.fetch_add(1, SeqCst);
+                        } else {
+                            let Ok(_turn) = turns.share(goes);
+                            shared.fetch_add(1, SeqCst);
+                        }
+                        // Both kinds come again at once.
+                        if alone.load(SeqCst) > 500 && shared.load(SeqCst) > 500 {
+                            is_over.store(true, SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn who_was_passed_over_often_is_next() {
+        let waiting_alone = VecDeque::from([(3, 1), (9, 2)]);
+        let mut state = State { waiting_alone, ended: 3 + PASSED_OVER_MAX - 1, ..State::default() };
+        assert!(state.may_be_alone(1) && state.may_be_alone(2));
+        state.ended += 1;
+        assert!(state.may_be_alone(1) && !state.may_be_alone(2));
+        state.let_in = 1;
+        assert!(!state.may_be_alone(1));
     }
 
     #[test]

@@ -236,8 +236,8 @@ pub(super) struct Taken<'a> {
     keys: Keys,
     /// The rows that have them.
     existing: Vec<Option<TableRow>>,
-    /// Up to which version they were looked for.
-    version: Option<u64>,
+    /// As of when they were looked for.
+    pin: Option<Pin>,
 }
 
 impl<'a> Taken<'a> {
@@ -255,10 +255,7 @@ impl<'a> Taken<'a> {
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {
-            FoundKeys::Rows(existing) => {
-                let version = pin.as_ref().map(Pin::version);
-                Ok(Some(Taken { number, index, values, keys, existing, version }))
-            }
+            FoundKeys::Rows(existing) => Ok(Some(Taken { number, index, values, keys, existing, pin })),
             FoundKeys::Clash => Ok(None),
         }
     }
@@ -509,7 +506,7 @@ impl Changes {
             return Ok(Attempt::Done(0));
         }
         let keys = taken.known();
-        let known = Known { of_row: &[], of_rows: Some(&keys), version: taken.version };
+        let known = Known { of_row: &[], of_rows: Some(&keys), pin: taken.pin.as_ref() };
         Ok(match write_beside_others(table, &self.added(proposed)?, (&self.gone, known), running)? {
             SmallWrite::Done => Attempt::Done(count),
             SmallWrite::NotSmall => Attempt::Alone,

@@ -78,7 +78,7 @@ pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningState
         let new = (0..rows.num_rows() as u32).collect();
         Ok(Some((Changes { new, gone: taken.existing(), changed: None }, rows.clone(), taken)))
     }
-    written(name, &of, &changes, running)?;
+    written(name, (rows.num_rows(), &of), &changes, running)?;
     Ok(rows.num_rows() as u64)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn delete(name: &Name, keys: &[ArrayRef], running: &Arc<RunningStatem
         let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
         Ok(Some((Changes { new: Vec::new(), gone, changed: None }, none, taken)))
     }
-    written(name, &of, &changes, running)
+    written(name, (keys.first().map_or(0, |column| column.len()), &of), &changes, running)
 }
 
 /// What is to be done, the rows that it is of, and what is known of their keys; `None` where two keys have one code.
@@ -107,24 +107,23 @@ type Decided<'t> = Option<(Changes, RecordBatch, Taken<'t>)>;
 /// What is to be done for rows or keys.
 type ChangesOf<'a> = dyn for<'t> Fn(&'t TableEntry, &RecordBatch, &Arc<RunningStatement>) -> Result<Decided<'t>> + 'a;
 
-/// Does what `changes` says of what `of` gives: beside other statements where it is of few rows, else alone.
+/// Does what `changes` says of the rows that `of` gives: beside other statements where they are few, else alone.
 fn written(
     name: &Name,
-    of: &dyn Fn(&TableEntry) -> Result<RecordBatch>,
+    (rows, of): (usize, &dyn Fn(&TableEntry) -> Result<RecordBatch>),
     changes: &ChangesOf<'_>,
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
-    let few = beside_others(name, running, |table, running| {
+    let beside = |table: &TableEntry, running: &Arc<RunningStatement>| {
         let rows = of(table)?;
-        if rows.num_rows() > SMALL_ROWS_MAX {
-            return Ok(Attempt::Alone);
-        }
         match changes(table, &rows, running)? {
             Some((changes, rows, taken)) => changes.apply_beside_others(table, &rows, &taken, running),
             None => Ok(Attempt::Alone),
         }
-    })?;
-    if let Some(count) = few {
+    };
+    if rows <= SMALL_ROWS_MAX
+        && let Some(count) = beside_others(name, running, beside)?
+    {
         return Ok(count);
     }
     as_small_writer(name, running, |table, running| {

@@ -167,6 +167,9 @@ fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) ->
 fn compact_in_background(inner: &Arc<Inner>, table: u64) {
     let state = inner.catalog.state();
     let Some(entry) = state.by_id(table).filter(|entry| compaction(&entry.base).is_some()) else { return };
+    if !has_room_for_compaction(entry) {
+        return;
+    }
     let statement = background(inner, "compacting segments");
     let Some(turn) = CompactionTurn::begin(&entry.meta, &statement, Instant::now()) else { return };
     let (of, workers) = (Arc::downgrade(inner), Arc::clone(&statement));
@@ -375,6 +378,17 @@ fn compact<W: Workers>(
     let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
     let compacted = Compacted::of(version, part, range, &allocators, &workers.parallel());
     workers.finished(compacted, || format!("merging segments of table '{}'", table.name.shown()))
+}
+
+/// Whether nobody misses the memory that it takes to compact what is due: the codes of the segments once more, and
+/// rows as they are staged.
+fn has_room_for_compaction(table: &TableEntry) -> bool {
+    let Some(free) = table.meta.budget().available_bytes() else { return true };
+    let Some((part, range)) = compaction(&table.base) else { return true };
+    let segments = table.base.parts.get(part).map_or(&[][..], |part| &part.segments[range]);
+    let columns = segments.iter().flat_map(|of| of.segment.columns());
+    let bytes: usize = columns.map(|column| column.bytes_codes()).sum();
+    4 * bytes as u64 <= free
 }
 
 /// Segments of a table compacted, with their indexes; `None` where that does not pay.

@@ -54,13 +54,13 @@ pub(crate) struct Known<'a> {
     pub of_row: &'a [KnownKey],
     /// Keys of several rows.
     pub of_rows: Option<&'a KnownKeys>,
-    /// Up to which version, where what it does rests on that.
-    pub version: Option<u64>,
+    /// As of when, where something was looked up.
+    pub pin: Option<&'a Pin>,
 }
 
 impl Known<'_> {
     /// Nothing, or nothing that others could change.
-    pub(crate) const NOTHING: Known<'static> = Known { of_row: &[], of_rows: None, version: None };
+    pub(crate) const NOTHING: Known<'static> = Known { of_row: &[], of_rows: None, pin: None };
 }
 
 /// What became of a small write.
@@ -100,7 +100,8 @@ pub(crate) fn may_be_small(table: &TableEntry, running: &RunningStatement) -> bo
 /// state; who writes it beside others has seen that it has a delta. Of keys that are known nothing is looked up.
 ///
 /// # Errors
-/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.
+/// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement. A key
+/// was there as of the same version as all that is known, whatever others have done since.
 pub(crate) fn write_beside_others(
     table: &TableEntry,
     rows: &RecordBatch,
@@ -123,6 +124,8 @@ pub(crate) fn write_beside_others(
         },
     };
     let adds = rows.num_rows() > 0;
+    let newest = known.pin.is_none().then(|| table.newest_keys()).flatten();
+    let pin = known.pin.or(newest.as_ref());
     let mut changes = Vec::with_capacity(delta.keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
         if let Some(key) = known.of_row.iter().find(|key| key.index == number) {
@@ -131,46 +134,50 @@ pub(crate) fn write_beside_others(
         }
         let looked_up = match known.of_rows.filter(|keys| keys.index == number) {
             Some(keys) => keys.changes(adds),
-            None => {
-                let pin = table.newest_keys();
-                let looked_up = key_changes(table, number, index, &rows, dead, pin.as_ref());
-                // A row that has such a key may be what another statement made of one that this one has looked at.
-                let rests_on = known.version.map(|version| delta.rows.newest_seen(version));
-                let found_at = pin.as_ref().map(|pin| delta.rows.newest_seen(pin.version()));
-                match looked_up {
-                    Err(error) if rests_on.is_none() || rests_on == found_at => return Err(error),
-                    Err(_) => return Ok(SmallWrite::Met),
-                    Ok(changes) => changes,
-                }
-            }
+            None => key_changes(table, number, index, &rows, dead, pin)?,
         };
         match looked_up {
             Some(change) => changes.push(change),
             None => return Ok(SmallWrite::NotSmall),
         }
     }
-    let bytes = delta.rows.bytes() + rows.get_array_memory_size() as u64;
-    let free = table.meta.budget().available_bytes();
+    let free = || table.meta.budget().available_bytes();
     // Whoever scans it needs room for its rows, and for encoding them.
-    if adds && free.is_some_and(|free| free / 4 < bytes) {
+    if adds && free().is_some_and(|free| free / 4 < delta.rows.bytes_with(&rows)) {
         return Ok(SmallWrite::NotSmall);
     }
     running.check()?;
-    // Not before all is known: what is added stays in the log until the next merge, also where it is not committed.
-    let Some(write) = delta.rows.write(&rows, dead)? else { return Ok(SmallWrite::Met) };
-    changes.iter_mut().for_each(|change| change.begin_at(u64::from(write.first_row())));
+    let done = put(table, delta, (&rows, dead), changes, running);
+    // What was added stays in the log until the next merge, also where it is not committed.
+    if table.delta.is_some() || matches!(done, Ok(SmallWrite::Done)) {
+        let size = DeltaSize::of(delta.rows.rows(), delta.rows.entries(), delta.rows.bytes(), free());
+        merging::written(table.id, &table.meta, size, running);
+    }
+    match done {
+        // As segments they take less, and with what the delta has by now.
+        Err(Error::Memory(_)) => Ok(SmallWrite::NotSmall),
+        done => done,
+    }
+}
+
+/// Adds rows to a delta, lets others die, and changes the keys.
+fn put(
+    table: &TableEntry,
+    delta: &Arc<TableDelta>,
+    (rows, dead): (&RecordBatch, &[TableRow]),
+    mut changes: Vec<KeyChanges>,
+    running: &Arc<RunningStatement>,
+) -> Result<SmallWrite> {
+    let Some(rows) = delta.rows.write(rows, dead)? else { return Ok(SmallWrite::Met) };
+    changes.iter_mut().for_each(|change| change.begin_at(u64::from(rows.first_row())));
     let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
-    let statement = SmallStatement { rows: write, keys };
     match table.delta {
-        Some(_) => statement.commit(),
+        Some(_) => SmallStatement { rows, keys }.commit(),
         None => {
-            let SmallStatement { rows, keys } = statement;
             let mark = |version| rows.commit(version);
             running.home.commit_keys(Some((keys, mark)), |state| state.set_delta(table, Arc::clone(delta)))?;
         }
     }
-    let size = DeltaSize::of(delta.rows.rows(), delta.rows.entries(), bytes, free);
-    merging::written(table.id, &table.meta, size, running);
     Ok(SmallWrite::Done)
 }
 

@@ -86,8 +86,8 @@ pub(crate) fn beside_others<T>(
         match TableDelta::empty(table, &|| running.home.units()) {
             Err(Error::Memory(_)) => Ok(Attempt::Alone),
             empty => {
-                let empty = empty?;
-                running.home.commit(|state| state.begin_delta(id, empty))?;
+                let empty = Arc::new(empty?);
+                running.home.commit(|state| state.begin_delta(id, &empty))?;
                 Ok(Attempt::Again)
             }
         }

@@ -1,6 +1,5 @@
-//! Merges of small writes beside the statements that go on: no row is lost or there twice, no key is there twice,
-//! nobody
-//! waits for ever.
+//! Merges of small writes beside the statements that go on: no row is lost or there twice, no key is there twice, and
+//! nobody waits for ever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -333,4 +332,39 @@ fn who_writes_merges_where_the_workers_do_not() {
     });
     assert!(number(&session, "SELECT merges FROM nearside.deltas") > 0);
     assert_eq!(rows(&session, "SELECT count(*), count(DISTINCT k), sum(v) FROM t"), [["140000", "140000", "140000"]]);
+}
+
+/// What a delta lets die in the base takes memory too, and is merged in time.
+#[test]
+fn many_deletes_by_key_are_merged_before_memory_is_full() {
+    const ROWS: i64 = 300_000;
+    let database = Database::builder().threads(2).memory_bytes(24 << 20).build().unwrap();
+    let session = database.session();
+    idle_after(&session, 3_600_000);
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)").unwrap();
+    session.execute(&format!("INSERT INTO t SELECT value, value % 10 FROM generate_series(1, {ROWS})")).unwrap();
+    let table = database.keyed("t").unwrap();
+    let keys: Vec<i64> = (1..=ROWS - 1000).collect();
+    for keys in keys.chunks(2000) {
+        assert_eq!(table.delete(keys).unwrap(), keys.len() as u64);
+    }
+    assert!(number(&session, "SELECT merges FROM nearside.deltas") > 0);
+    assert_eq!(rows(&session, "SELECT count(*), min(k) FROM t"), [["1000".to_string(), (ROWS - 999).to_string()]]);
+}
+
+/// A slice is as large as its rows, whatever else its batch has.
+#[test]
+fn slices_of_a_large_batch_are_small_writes() {
+    let database = Database::builder().threads(2).memory_bytes(128 << 20).build().unwrap();
+    let session = database.session();
+    idle_after(&session, 3_600_000);
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)").unwrap();
+    let table = database.keyed("t").unwrap();
+    let all = pairs(&(0..2_500_000).map(|key| (key, 1)).collect::<Vec<_>>());
+    for slice in 0..200 {
+        table.upsert(&all.slice(slice * 10_000, 10)).unwrap();
+    }
+    let deltas = "SELECT statements, rows, bytes < 1000000, merges FROM nearside.deltas";
+    assert_eq!(rows(&session, deltas), [["200", "2000", "true", "0"]]);
+    assert_eq!(number(&session, "SELECT sum(k)::BIGINT FROM t"), (0..200).map(|n| 100_000 * n + 45).sum::<i64>());
 }

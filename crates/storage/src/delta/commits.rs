@@ -6,14 +6,16 @@ use std::sync::Arc;
 use numa::Reservation;
 
 use super::TableRow;
+use super::dead::DEAD_ROW_BYTES;
 
 /// What one statement did.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Commit {
     pub(super) version: u64,
     /// Numbers of the rows that it added.
     pub(super) rows: Range<u32>,
     pub(super) dead: DeadRows,
+    /// What its dead rows take.
     pub(super) charge: Option<Arc<Reservation>>,
 }
 
@@ -30,6 +32,8 @@ pub(super) enum DeadRows {
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     all: Vec<Commit>,
+    /// Bytes that their dead rows are charged.
+    dead_bytes: u64,
 }
 
 impl DeadRows {
@@ -47,6 +51,16 @@ impl DeadRows {
         }
     }
 
+    /// Bytes that they take, listed here and among the base's dead rows.
+    pub(super) fn bytes(&self) -> u64 {
+        let of_base = self.rows().iter().filter(|row| matches!(row, TableRow::Base { .. })).count();
+        let listed = match self {
+            DeadRows::Several(rows) => size_of_val::<[TableRow]>(rows),
+            DeadRows::None | DeadRows::One(_) => 0,
+        };
+        (listed + of_base * DEAD_ROW_BYTES) as u64
+    }
+
     /// The rows.
     pub(super) fn rows(&self) -> &[TableRow] {
         match self {
@@ -61,7 +75,13 @@ impl Commits {
     /// One more, of a version that is later than all others.
     pub(super) fn push(&mut self, commit: Commit) {
         debug_assert!(self.last() < commit.version, "versions ascend");
+        self.dead_bytes += commit.charge.as_ref().map_or(0, |charge| charge.bytes());
         self.all.push(commit);
+    }
+
+    /// Bytes of the budget that their dead rows hold.
+    pub(super) fn dead_bytes(&self) -> u64 {
+        self.dead_bytes
     }
 
     /// How many.
@@ -93,10 +113,5 @@ impl Commits {
         let end = self.seen(version);
         let from = self.all[..end].partition_point(|commit| commit.version <= after);
         &self.all[from..end]
-    }
-
-    /// All.
-    pub(super) fn all(&self) -> &[Commit] {
-        &self.all
     }
 }

@@ -74,15 +74,20 @@ impl DeltaView {
         check_types(&base.schema, self.delta.schema.fields().iter().map(|field| field.data_type()))?;
         self.encode_missing(base, allocators, parallel)?;
         let tail = self.log.tail().map(|rows| self.version_of(&rows, table_allocator)).transpose()?;
-        // Whoever waits here finds done what it would have had to do.
-        let mut newest = self.delta.newest.lock();
-        // What is of another base is of no use any more: this one takes its place.
-        let known = newest.take_if(|newest| newest.version <= self.version).filter(|newest| newest.is_over(base));
-        let next = known.unwrap_or_else(|| Newest::of(base)).extended(self, base, table_allocator)?;
-        let parts = next.parts_with(tail);
-        if newest.is_none() {
-            *newest = Some(next);
-        }
+        let parts = {
+            // Whoever waits here finds done what it would have had to do.
+            let mut newest = self.delta.newest.lock();
+            if newest.as_ref().is_some_and(|newest| newest.version > self.version && newest.is_over(base)) {
+                // An older version begins anew, and holds up nobody.
+                drop(newest);
+                Newest::of(base).extended(self, base, table_allocator)?.parts_with(tail)
+            } else {
+                // What is of another base is of no use any more: this one takes its place.
+                let known = newest.take().filter(|newest| newest.is_over(base));
+                let next = known.unwrap_or_else(|| Newest::of(base)).extended(self, base, table_allocator)?;
+                newest.insert(next).parts_with(tail)
+            }
+        };
         Ok(TableVersion { schema: Arc::clone(&base.schema), parts, version: base.version + self.entries as u64 })
     }
 }

@@ -299,23 +299,43 @@ fn concatenated(pieces: &[&Arc<Piece>]) -> Result<Vec<ArrayRef>, StoreError> {
 /// The array, or a copy of its values where it holds on to much more memory than they need.
 fn unshared(array: &ArrayRef) -> Result<ArrayRef, StoreError> {
     let held = array.get_array_memory_size();
-    if held <= SLACK_BYTES {
-        return Ok(Arc::clone(array));
-    }
-    let needed = match array.data_type() {
-        DataType::Utf8View => 16 * array.len() + array.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => 16 * array.len() + array.as_binary_view().total_buffer_bytes_used(),
-        // How much of its children a slice needs is not told: a copy is smaller or as large.
-        nested if nested.is_nested() => 0,
-        _ => array.to_data().get_slice_memory_size().unwrap_or(0),
-    };
-    if held <= 2 * needed + SLACK_BYTES {
+    if held <= SLACK_BYTES || held <= 2 * needed(array.as_ref()) + SLACK_BYTES {
         return Ok(Arc::clone(array));
     }
     let data = array.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, array.len());
     copy.try_extend(0, 0, array.len())?;
     Ok(without_gaps(&make_array(copy.freeze())))
+}
+
+/// Bytes that the rows of a batch will hold once they are added, nearly.
+pub(super) fn bytes_with(rows: &RecordBatch) -> u64 {
+    let of_column = |column: &ArrayRef| match column.get_array_memory_size() {
+        held if held <= SLACK_BYTES => held,
+        held => held.min(2 * needed(column.as_ref()) + SLACK_BYTES),
+    };
+    rows.columns().iter().map(of_column).sum::<usize>() as u64
+}
+
+/// Bytes that the values of an array take, whatever else is in its buffers.
+fn needed(array: &dyn Array) -> usize {
+    let of_own = |array: &dyn Array| array.len() * size_of::<i32>() + array.len().div_ceil(8);
+    match array.data_type() {
+        DataType::Utf8View => 16 * array.len() + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => 16 * array.len() + array.as_binary_view().total_buffer_bytes_used(),
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            let (first, end) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            of_own(array) + needed(&lists.values().slice(first as usize, (end - first) as usize))
+        }
+        DataType::Struct(_) => {
+            let columns = array.as_struct().columns();
+            array.len().div_ceil(8) + columns.iter().map(|column| needed(column)).sum::<usize>()
+        }
+        // How much of its children a slice of others needs is not told: a copy is smaller or as large.
+        nested if nested.is_nested() => 0,
+        _ => array.to_data().get_slice_memory_size().unwrap_or(0),
+    }
 }
 
 /// The array; where its values are views, with one buffer that holds just what they need.

@@ -24,7 +24,8 @@
 //! # Limits
 //! An entry has at most [`ENTRY_ROWS_MAX`] rows, a delta 2^32 - 1. The base is the caller's: a delta does not know how
 //! many rows it has, nor which of them were deleted before. Columns of nested types whose strings are views keep the
-//! buffers of their strings whole. The lists of chunks and commits themselves are not charged.
+//! buffers of their strings whole. The list of chunks is not charged, nor what a commit takes besides the rows that die with
+//! it.
 
 mod commits;
 mod consolidate;
@@ -40,7 +41,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::Budget;
 use parking_lot::Mutex;
@@ -161,9 +162,15 @@ impl Delta {
         self.commits.lock().len()
     }
 
-    /// Bytes that the rows of the log hold of the budget.
+    /// Bytes of the budget that it holds: rows of the log with their stamps, and committed dead rows.
     pub fn bytes(&self) -> u64 {
-        self.log.lock().bytes()
+        let of_rows = self.log.lock().bytes() + self.stamps.bytes();
+        of_rows + self.commits.lock().dead_bytes()
+    }
+
+    /// What [`bytes`](Self::bytes) will be, nearly, once these rows are added.
+    pub fn bytes_with(&self, rows: &RecordBatch) -> u64 {
+        self.bytes() + log::bytes_with(rows)
     }
 
     /// The values of a column at `rows` of the log, in any order, dead ones too, in the surface type.

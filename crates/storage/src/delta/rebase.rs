@@ -44,8 +44,7 @@ impl Delta {
         if !Arc::ptr_eq(self, &view.delta) {
             return Ok(None);
         }
-        let commits = self.commits.lock();
-        let since = commits.between(view.version, u64::MAX);
+        let since = self.committed(view.version);
         let added: Vec<u32> = since.iter().flat_map(|commit| commit.rows.clone()).collect();
         let log = self.log.lock().clone();
         let rest = Delta::with_log(Arc::clone(&self.schema), &self.budget, Log::default(), Arc::default());
@@ -54,7 +53,7 @@ impl Delta {
         let numbers: HashMap<u32, u32> = added.iter().copied().zip(0..).collect();
         let segments = base.segments().count();
         let mut first = 0;
-        for commit in since {
+        for commit in &since {
             let mut dead = Vec::with_capacity(commit.dead.rows().len());
             for row in commit.dead.rows() {
                 let TableRow::Delta { row } = row else {
@@ -71,8 +70,10 @@ impl Delta {
             }
             let rows = first..first + commit.rows.len() as u32;
             first = rows.end;
-            let charge = commit.charge.clone();
-            rest.enter(Commit { version: commit.version, rows, dead: DeadRows::of(&dead), charge });
+            // Rows of the log that are the base's by now take more.
+            let dead = DeadRows::of(&dead);
+            let charge = rest.charged(&dead)?;
+            rest.enter(Commit { version: commit.version, rows, dead, charge });
         }
         Ok(Some(Arc::new(rest)))
     }
@@ -82,8 +83,8 @@ impl Delta {
     /// # Errors
     /// [`StoreError::NotThere`] for a dead row that the new segments do not have.
     pub fn moved(&self, compacted: &Compacted, base: &TableVersion) -> Result<Arc<Delta>, StoreError> {
-        let commits = self.commits.lock();
-        let dead = commits.all().iter().flat_map(|commit| commit.dead.rows());
+        let commits = self.committed(0);
+        let dead = commits.iter().flat_map(|commit| commit.dead.rows());
         let of_base = dead.filter_map(|row| match *row {
             TableRow::Base { segment, row } => Some(number_of(segment, row)),
             TableRow::Delta { .. } => None,
@@ -97,7 +98,7 @@ impl Delta {
         let places: HashMap<u64, u64> = before.into_iter().zip(after).collect();
         let log = self.log.lock().clone();
         let moved = Delta::with_log(Arc::clone(&self.schema), &self.budget, log, Arc::clone(&self.stamps));
-        for commit in commits.all() {
+        for commit in &commits {
             let place = |row: &TableRow| match *row {
                 TableRow::Base { segment, row } => {
                     let place = places[&number_of(segment, row)];
@@ -114,10 +115,11 @@ impl Delta {
 
     /// What was committed since `view`, and since `known` was caught.
     pub fn caught(&self, view: &DeltaView, known: &Caught) -> Caught {
-        let commits = self.commits.lock();
         let after = known.version.max(view.version);
-        let mut caught = Caught { version: commits.last().max(after), rows: known.rows, ..Caught::default() };
-        for commit in commits.between(after, u64::MAX) {
+        let commits = self.committed(after);
+        let version = commits.last().map_or(after, |commit| commit.version);
+        let mut caught = Caught { version, rows: known.rows, ..Caught::default() };
+        for commit in &commits {
             let numbered = commit.rows.clone().zip(caught.rows..);
             caught.added.extend(numbered.filter(|(row, _)| self.stamps.died(*row).is_none()));
             caught.rows += commit.rows.len() as u32;
@@ -127,6 +129,11 @@ impl Delta {
             }));
         }
         caught
+    }
+
+    /// What was committed after a version, for who works on it for longer than readers and commits should wait.
+    fn committed(&self, after: u64) -> Vec<Commit> {
+        self.commits.lock().between(after, u64::MAX).to_vec()
     }
 
     /// Copies rows of another log to the end of this one's.

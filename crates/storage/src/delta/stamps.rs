@@ -32,7 +32,7 @@ struct Stamp {
 #[derive(Debug)]
 struct Block {
     stamps: Box<[Stamp]>,
-    _charge: Reservation,
+    charge: Reservation,
 }
 
 /// See the module.
@@ -61,10 +61,15 @@ impl Stamps {
                 let charge = budget.reserve((rows * size_of::<Stamp>()) as u64)?;
                 let stamps = (0..rows).map(|_| Stamp::default()).collect();
                 // Who makes room holds the log's lock.
-                let _ = self.blocks[block].set(Block { stamps, _charge: charge });
+                let _ = self.blocks[block].set(Block { stamps, charge });
             }
         }
         Ok(())
+    }
+
+    /// Bytes charged.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.iter().map_while(OnceLock::get).map(|block| block.charge.bytes()).sum()
     }
 
     fn stamp(&self, row: u32) -> &Stamp {
@@ -177,6 +182,7 @@ mod tests {
         assert_eq!(stamps.unseen(1028..1030, 4), (vec![0], false));
         assert_eq!(stamps.unseen(1029..1030, 4), (vec![], true));
         assert_eq!(stamps.unseen(1029..1030, 7), (vec![0], true));
+        assert_eq!(budget.used_bytes(), stamps.bytes());
         drop(stamps);
         assert_eq!(budget.used_bytes(), 0);
     }

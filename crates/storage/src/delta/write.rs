@@ -8,7 +8,6 @@ use arrow::array::RecordBatch;
 use numa::Reservation;
 
 use super::commits::{Commit, DeadRows};
-use super::dead::DEAD_ROW_BYTES;
 use super::{Delta, ENTRY_ROWS_MAX, TableRow, check_types, number_of};
 use crate::error::StoreError;
 
@@ -19,7 +18,8 @@ pub struct DeltaWrite {
     rows: Range<u32>,
     /// Claimed.
     dead: DeadRows,
-    charge: Option<Arc<Reservation>>,
+    /// What they take.
+    pub(super) charge: Option<Arc<Reservation>>,
 }
 
 impl Delta {
@@ -64,11 +64,7 @@ impl DeltaWrite {
 
     /// Claims rows; whether it has all of them, else none.
     fn claim(&mut self, dead: DeadRows) -> Result<bool, StoreError> {
-        let of_base = dead.rows().iter().filter(|row| matches!(row, TableRow::Base { .. })).count();
-        if of_base > 0 {
-            let charge = self.delta.budget.reserve((of_base * DEAD_ROW_BYTES) as u64)?;
-            self.charge = Some(Arc::new(charge));
-        }
+        self.charge = self.delta.charged(&dead)?;
         for (place, row) in dead.rows().iter().enumerate() {
             let is_claimed = match *row {
                 TableRow::Base { segment, row } => self.delta.dead_base.claim(number_of(segment, row)),
@@ -91,6 +87,14 @@ impl DeltaWrite {
 }
 
 impl Delta {
+    /// What dead rows take of the budget; `None` where that is nothing.
+    pub(super) fn charged(&self, dead: &DeadRows) -> Result<Option<Arc<Reservation>>, StoreError> {
+        match dead.bytes() {
+            0 => Ok(None),
+            bytes => Ok(Some(Arc::new(self.budget.reserve(bytes)?))),
+        }
+    }
+
     /// Enters what a version has done, which is later than all that were entered.
     pub(super) fn enter(&self, commit: Commit) {
         // Whoever catches up by the list finds what it says in the stamps.

@@ -88,8 +88,6 @@ struct Found {
     /// The row that has it.
     place: Option<TableRow>,
     key: KnownKey,
-    /// Up to which version it was looked for.
-    version: Option<u64>,
 }
 
 /// What becomes of a row whose key is taken.
@@ -237,27 +235,29 @@ impl KeptWrite {
         parameters: &[ArrayRef],
         running: &Arc<RunningStatement>,
     ) -> Result<Attempt<Done>> {
+        let pin = table.newest_keys();
+        let pin = pin.as_ref();
         match &self.action {
             Action::Insert { row, conflict } => {
                 // Also a row that is not inserted has to be one of the table's.
                 let row = as_kept(self.new_row(row, parameters)?, table)?;
-                self.insert(table, row, conflict.as_deref(), parameters, running)
+                self.insert((table, pin), row, conflict.as_deref(), parameters, running)
             }
             Action::Update { key, row } => {
-                let Some(found) = key.find(table, parameters)? else { return Ok(Attempt::Alone) };
+                let Some(found) = key.find(table, parameters, pin)? else { return Ok(Attempt::Alone) };
                 let Some(place) = found.place else { return Ok(Attempt::Done(Done::rows("UPDATE", 0))) };
                 let existing = self.existing(table, (key.index, place), &[parameters], running)?;
                 let new = self.new_row(&row.values, &existing)?;
                 let keys = [found.key];
-                let known = Known { of_row: row.known(&keys), of_rows: None, version: found.version };
+                let known = Known { of_row: row.known(&keys), of_rows: None, pin };
                 written(table, (&new, &[place], known), "UPDATE", running)
             }
             Action::Delete { key, none } => {
                 let since = Instant::now();
-                let Some(found) = key.find(table, parameters)? else { return Ok(Attempt::Alone) };
+                let Some(found) = key.find(table, parameters, pin)? else { return Ok(Attempt::Alone) };
                 let Some(place) = found.place else { return Ok(Attempt::Done(Done::rows("DELETE", 0))) };
                 account(table, &self.shown, (key.index, &[]), &[place], (running, since));
-                let known = Known { of_row: &[found.key], of_rows: None, version: found.version };
+                let known = Known { of_row: &[found.key], of_rows: None, pin };
                 written(table, (none, &[place], known), "DELETE", running)
             }
         }
@@ -266,28 +266,26 @@ impl KeptWrite {
     /// Inserts a row, or does what is said of the row that has its key.
     fn insert(
         &self,
-        table: &TableEntry,
+        (table, pin): (&TableEntry, Option<&Pin>),
         row: RecordBatch,
         conflict: Option<&KeptConflict>,
         parameters: &[ArrayRef],
         running: &Arc<RunningStatement>,
     ) -> Result<Attempt<Done>> {
-        let Some(conflict) = conflict else { return written(table, (&row, &[], Known::NOTHING), "INSERT", running) };
+        let known = Known { pin, ..Known::NOTHING };
+        let Some(conflict) = conflict else { return written(table, (&row, &[], known), "INSERT", running) };
         let mut taken = None;
-        let mut version = None;
         let mut known = Vec::with_capacity(conflict.indexes.len());
         for (number, columns) in &conflict.indexes {
             let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
-            let Some(found) = find(table, *number, &key)? else { return Ok(Attempt::Alone) };
+            let Some(found) = find(table, *number, &key, pin)? else { return Ok(Attempt::Alone) };
             taken = taken.or(found.place.map(|place| (*number, place)));
             known.push(found.key);
-            // What was looked up first was looked up earliest.
-            version = version.or(found.version);
         }
         let nothing = Ok(Attempt::Done(Done::rows("INSERT", 0)));
         match (taken, &conflict.update) {
             (None, _) => {
-                let known = Known { of_row: &known, of_rows: None, version };
+                let known = Known { of_row: &known, of_rows: None, pin };
                 written(table, (&row, &[], known), "INSERT", running)
             }
             (Some(_), None) => nothing,
@@ -301,7 +299,7 @@ impl KeptWrite {
                     }
                 }
                 let new = self.new_row(&update.row.values, &pair)?;
-                let known = Known { of_row: update.row.known(&known), of_rows: None, version };
+                let known = Known { of_row: update.row.known(&known), of_rows: None, pin };
                 written(table, (&new, &[place], known), "INSERT", running)
             }
         }
@@ -469,20 +467,18 @@ fn kept_conflict(
 
 impl KeptKey {
     /// The row that has it; `None` where the delta has to be merged first.
-    fn find(&self, table: &TableEntry, parameters: &[ArrayRef]) -> Result<Option<Found>> {
+    fn find(&self, table: &TableEntry, parameters: &[ArrayRef], pin: Option<&Pin>) -> Result<Option<Found>> {
         let values = self.values.iter().map(|value| value.of(parameters)).collect::<Result<Vec<_>>>()?;
-        find(table, self.index, &values)
+        find(table, self.index, &values, pin)
     }
 }
 
-fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Found>> {
-    let pin = table.newest_keys();
+fn find(table: &TableEntry, index: usize, key: &[ArrayRef], pin: Option<&Pin>) -> Result<Option<Found>> {
     let keys = Keys::new(key)?;
-    Ok(match table.find(index, &keys, pin.as_ref(), &|| false, &Serial)? {
+    Ok(match table.find(index, &keys, pin, &|| false, &Serial)? {
         FoundKeys::Rows(rows) => {
             let key = KnownKey { index, code: keys.codes().next().flatten() };
-            let version = pin.as_ref().map(Pin::version);
-            Some(Found { place: rows.first().copied().flatten(), key, version })
+            Some(Found { place: rows.first().copied().flatten(), key })
         }
         FoundKeys::Clash => None,
     })
