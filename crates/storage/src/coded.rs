@@ -17,6 +17,7 @@ use crate::kernels::compress::{STRIDE, compress};
 use crate::kernels::gather::{code_at, gather};
 use crate::kernels::member::select_set;
 use crate::kernels::positions::count;
+use crate::kernels::sum::sum;
 use crate::kernels::unpack::unpack;
 use crate::kernels::{MASK_WORDS, bits_for, block_words, words_for};
 use crate::predicate::{CodePredicate, Outcome};
@@ -195,6 +196,20 @@ impl CodedColumn {
     /// Appends the codes at `positions`, rows of the segment in any order, to `out`.
     pub fn gather(&self, positions: &[u32], out: &mut Vec<u32>) {
         gather(self.words(), self.bits, self.rows, positions, out);
+    }
+
+    /// The sum of the values, where a value is computed from its code; see [`Column::sum`](crate::Column::sum).
+    pub(crate) fn sum(&self, rows: Range<usize>, mask: Option<&[u64]>) -> Option<i128> {
+        if self.null_code() {
+            return None;
+        }
+        let (base, step) = self.dictionary().affine_integers()?;
+        let mut codes = Vec::new();
+        match mask {
+            Some(mask) => self.compress(rows, mask, &mut codes),
+            None => self.unpack(rows, &mut codes),
+        }
+        Some(i128::from(base) * codes.len() as i128 + i128::from(step) * sum(&codes, None))
     }
 
     /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row

@@ -26,6 +26,7 @@ use crate::copies::Copies;
 use crate::dictionary::Value;
 use crate::identity::ColumnId;
 use crate::kernels::share::region_buffer;
+use crate::kernels::sum::{sum, sum_wide};
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Native, Physical, number_array, with_native};
 pub(crate) use data::{BytesData, FixedData, PlainData, PlainPiece};
@@ -362,6 +363,43 @@ impl PlainColumn {
             NullBuffer::new(valid.finish())
         });
         number_array(&self.data_type, count, values, nulls.filter(|nulls| nulls.null_count() > 0))
+    }
+
+    /// The sum of integers of at most 64 bits that are not NULL; see [`Column::sum`](crate::Column::sum).
+    pub(crate) fn sum(&self, rows: Range<usize>, mask: Option<&[u64]>) -> Option<i128> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let mut total = 0;
+        if self.nulls || rows.is_empty() {
+            return (!self.nulls).then_some(total);
+        }
+        let physical = Physical::of(&self.data_type);
+        let first = self.piece_of(rows.start);
+        for piece in self.pieces[first..].iter().take_while(|piece| piece.start < rows.end) {
+            let (within, mask) = match mask {
+                Some(mask) => {
+                    let marks = Marks::of(piece, &rows, mask);
+                    (marks.within, Some(marks.mask))
+                }
+                None => {
+                    let behind = |row: usize| row - piece.start + piece.offset;
+                    let end = rows.end.min(piece.start + piece.rows);
+                    (behind(rows.start.max(piece.start))..behind(end), None)
+                }
+            };
+            let PlainData::Fixed(fixed) = piece.data.near().as_ref() else { return None };
+            let mask = mask.as_deref();
+            total += match physical {
+                Physical::I8 => sum(&fixed.values.words::<i8>()[within], mask),
+                Physical::I16 => sum(&fixed.values.words::<i16>()[within], mask),
+                Physical::I32 => sum(&fixed.values.words::<i32>()[within], mask),
+                Physical::I64 => sum_wide(&fixed.values.words::<i64>()[within], mask),
+                Physical::U8 => sum(&fixed.values.words::<u8>()[within], mask),
+                Physical::U16 => sum(&fixed.values.words::<u16>()[within], mask),
+                Physical::U32 => sum(&fixed.values.words::<u32>()[within], mask),
+                _ => return None,
+            };
+        }
+        Some(total)
     }
 
     /// Numbers of rows that are all in the piece of the first; `None` where that is not so.

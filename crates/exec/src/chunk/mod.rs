@@ -347,6 +347,13 @@ impl Chunk {
         vector
     }
 
+    /// The sum of a column's integers, where it is stored, nobody has loaded it, and it can be added where it lies
+    /// ([`Column::sum`](storage::Column::sum)).
+    pub(crate) fn sum(&self, column: usize) -> Option<i128> {
+        let Slot::Lazy { group, column } = self.slots[column] else { return None };
+        self.groups[group].sum(column)
+    }
+
     /// As [`column`](Self::column), after the source has told what was read of its rows: the rest is told here.
     pub(crate) fn column_late(&mut self, column: usize) -> Arc<Vector> {
         let lazy = match self.slots[column] {
@@ -442,6 +449,21 @@ impl Group {
                 load_stored(segment.column(columns[column]), &infos[column], &self.rows)
             }
         }
+    }
+
+    fn sum(&self, column: usize) -> Option<i128> {
+        let Origin::Segment { segment, columns, infos, .. } = &self.origin else { return None };
+        if !matches!(infos[column].kind, ColumnKind::Int { .. }) {
+            return None;
+        }
+        let stored = segment.column(columns[column]);
+        let total = match &self.rows {
+            RowIds::Range(range) => stored.sum(range.clone(), None),
+            RowIds::Marked(marked) => stored.sum(marked.rows.clone(), Some(&marked.mask)),
+            RowIds::List(_) => None,
+        }?;
+        self.note(column, true);
+        Some(total)
     }
 
     /// The values of a column of a segment as Arrow has them.

@@ -62,6 +62,9 @@ pub enum IndexKind {
     Permutation,
 }
 
+/// How often a straight line is followed before a row is looked for by halves.
+const GUESSES: usize = 3;
+
 /// Codes that are looked up beside each other, at most.
 pub(crate) const WARM_MAX: usize = 32;
 
@@ -209,6 +212,11 @@ impl Index {
             return places.start as u32..places.end as u32;
         }
         let from = before(lowest);
+        if codes.end == lowest + 1 && (from + 1 >= column.len() || column.code(from + 1) > lowest) {
+            // A key has one row at most.
+            let is_there = from < column.len() && column.code(from) == lowest;
+            return from as u32..(from + usize::from(is_there)) as u32;
+        }
         from as u32..before(codes.end).max(from) as u32
     }
 
@@ -455,18 +463,46 @@ fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
     if low >= code {
         return from;
     }
-    // Evenly spread codes are where a straight line says, and a neighbour proves it: a serial number takes two reads.
-    let share = u64::from(code - low) * (to - from - 1) as u64 / u64::from(high - low);
-    let guess = from + share as usize;
-    if column.code(guess) >= code {
-        to = guess;
-        if guess > from && column.code(guess - 1) < code {
-            return guess;
+    // Evenly spread codes are where a straight line says: a serial number takes two reads. Where some are missing, the
+    // line from what was found there leads nearer each time.
+    let rows = (to - from - 1) as i64;
+    let ahead = |behind: i64| behind * rows / i64::from(high - low);
+    let mut guess = from + ahead(i64::from(code - low)) as usize;
+    for _ in 0..GUESSES {
+        let here = column.code(guess);
+        if here < code {
+            from = guess + 1
+        } else {
+            to = guess
+        }
+        if from == to {
+            return from;
+        }
+        let next = guess as i64 + ahead(i64::from(code) - i64::from(here));
+        guess = next.clamp(from as i64, to as i64 - 1) as usize;
+    }
+    let mut step = 1;
+    if column.code(guess) < code {
+        from = guess + 1;
+        while from < to {
+            let next = (guess + step).min(to - 1);
+            if column.code(next) >= code {
+                to = next;
+                break;
+            }
+            from = next + 1;
+            step *= 2;
         }
     } else {
-        from = guess + 1;
-        if from < to && column.code(from) >= code {
-            return from;
+        to = guess;
+        while from < to {
+            let next = guess.saturating_sub(step).max(from);
+            if column.code(next) < code {
+                from = next + 1;
+                break;
+            }
+            to = next;
+            step *= 2;
         }
     }
     while from < to {

@@ -21,6 +21,7 @@ pub(crate) mod member;
 pub(crate) mod pack;
 pub(crate) mod positions;
 pub(crate) mod share;
+pub(crate) mod sum;
 pub(crate) mod unpack;
 #[cfg(target_arch = "x86_64")]
 mod vector;

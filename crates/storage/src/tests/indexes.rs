@@ -105,6 +105,54 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
     }
 }
 
+/// Keys that ascend evenly, with gaps, ever faster, in few places or several times.
+#[test]
+fn ascending_keys_are_found_however_they_are_spread() {
+    let mut random = Random::new(11);
+    for rows in [1_usize, 2, 65, 3000, 70_000] {
+        let mut gaps = 0;
+        let shapes: [Vec<i64>; 6] = [
+            (0..rows as i64).collect(),
+            (0..rows as i64)
+                .map(|row| {
+                    gaps += random.pick(&[1, 1, 1, 5]);
+                    row + gaps
+                })
+                .collect(),
+            (0..rows as i64).map(|row| row * row).collect(),
+            (0..rows as i64)
+                .map(|row| if row % 1000 == 999 { 1 << 40 } else { 1 } + (row << 20))
+                .scan(0, |sum, step| {
+                    *sum += step;
+                    Some(*sum)
+                })
+                .collect(),
+            (0..rows as i64).map(|row| row / 3).collect(),
+            (0..rows as i64).map(|row| if row < rows as i64 / 2 { row } else { 1 << 33 }).collect(),
+        ];
+        for (shape, values) in shapes.into_iter().enumerate() {
+            let what = format!("shape {shape}, {rows} rows");
+            let values: ArrayRef = Arc::new(Int64Array::from(values));
+            let table = indexed(&table_of(&schema_of(values.data_type()), &[vec![values]]), &[0]);
+            let segment = &table.segments().next().unwrap().segment;
+            let index = segment.index(0).unwrap();
+            assert_eq!(index.kind(), IndexKind::Ascending, "{what}");
+            let Some(coded) = segment.column(0).as_coded() else { continue };
+            let mut codes = Vec::new();
+            coded.unpack(0..rows, &mut codes);
+            let before = |code: u32| codes.partition_point(|&here| here < code) as u32;
+            let last = coded.dictionary().len() as u32;
+            for number in 0..last.min(4000) {
+                let code = if last <= 4000 { number } else { random.next_u64() as u32 % (last + 2) };
+                for end in [code + 1, code + 1 + random.next_u64() as u32 % last] {
+                    let expected = IndexRows::Range(before(code)..before(end).max(before(code)));
+                    assert_eq!(index.rows_of_codes(coded, code..end), expected, "{what}: codes {code}..{end}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn look_ups_agree_with_scans_for_every_type_and_shape() {
     let mut kinds: HashMap<String, usize> = HashMap::new();

@@ -444,6 +444,21 @@ impl Calls {
             return Ok(());
         }
         let column = kept.columns[0];
+        let adds = matches!(state, State::Sum(_) | State::Exact(..)) && matches!(groups, Groups::One(_));
+        // What others want too is loaded for all.
+        let is_asked_once = || self.kept.iter().filter(|other| other.columns.contains(&column)).count() == 1;
+        if adds
+            && mask.is_none()
+            && is_asked_once()
+            && let Some(total) = chunk.sum(column)
+        {
+            match state {
+                State::Sum(sums) => sums[0] = sums[0].wrapping_add(total as i64),
+                State::Exact(low, wraps) => add_one(low, wraps, 0, total, 0),
+                _ => {}
+            }
+            return Ok(());
+        }
         let vector = load(chunk, column, &self.infos[column]);
         match (&kept.op, state, &vector.data) {
             (_, State::Lists(lists), Data::Int(values)) => {
