@@ -1,0 +1,319 @@
+//! [`Placer`]: what to do about a period.
+
+use std::fmt;
+
+use crate::history::History;
+use crate::limits::{
+    AS_GOOD, BUSY_MIN, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, STEP_MIN, UNBALANCED_MIN,
+    UNBALANCED_PERIODS,
+};
+use crate::plan::{Loads, Place};
+use crate::{Item, ItemId, Lies, Observation};
+
+/// An item that is to lie elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Which.
+    pub item: ItemId,
+    /// On which nodes it lies, by their places in [`Observation::nodes`], a range on each.
+    pub from: Vec<usize>,
+    /// On which it is to lie, a range on each.
+    pub to: Vec<usize>,
+    /// Why.
+    pub reason: Reason,
+    /// How much less the hottest of these nodes gives then, as a factor: 2 is half. 1 where nothing is gained but order.
+    pub gain: f64,
+    /// Bytes that have to be moved.
+    pub bytes: u64,
+}
+
+/// Why an item is to lie elsewhere. Utilisations are parts of what a node's memory gives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// Its node is hotter than the others, and the item is a part of it.
+    Hot {
+        /// The node, by its place.
+        node: usize,
+        /// What it gives.
+        utilisation: f64,
+        /// What all nodes give, in the mean.
+        mean: f64,
+        /// What of the node's is the item's, as a part.
+        share: f64,
+    },
+    /// As [`Hot`](Self::Hot), and no node that takes the item whole would be cooler.
+    Dominates {
+        /// The node, by its place.
+        node: usize,
+        /// What it gives.
+        utilisation: f64,
+        /// What all nodes give, in the mean.
+        mean: f64,
+        /// What of the node's is the item's, as a part.
+        share: f64,
+    },
+    /// It goes so that a node takes what makes another one hot.
+    MakesRoom {
+        /// The hot node, by its place.
+        node: usize,
+        /// What it gives.
+        utilisation: f64,
+        /// What all nodes give, in the mean.
+        mean: f64,
+    },
+    /// Nobody has read the divided item for long.
+    Cold,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Hot { node, utilisation, mean, share } => write!(
+                f,
+                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; \
+                 {share:.2} of that is read of this"
+            ),
+            Reason::Dominates { node, utilisation, mean, share } => write!(
+                f,
+                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; \
+                 {share:.2} of that is read of this, which no node could give alone"
+            ),
+            Reason::MakesRoom { node, utilisation, mean } => write!(
+                f,
+                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; this \
+                 makes room for what is read there"
+            ),
+            Reason::Cold => f.write_str("it is divided, and nobody reads it"),
+        }
+    }
+}
+
+/// Decides, period by period.
+#[derive(Clone, Debug, Default)]
+pub struct Placer {
+    history: History,
+    unbalanced: u32,
+}
+
+impl Placer {
+    /// What to do about a period. What comes is to be done at once or not at all: nothing is decided about these items
+    /// for a while.
+    pub fn decide(&mut self, observation: &Observation) -> Vec<Decision> {
+        self.history.observe(observation);
+        if observation.nodes.len() < 2 || observation.seconds <= 0.0 {
+            return Vec::new();
+        }
+        let loads = Loads::new(observation, &self.history);
+        if !is_unbalanced(&loads) {
+            self.unbalanced = 0;
+            return self.put_together(observation, &loads);
+        }
+        self.unbalanced += 1;
+        match self.unbalanced < UNBALANCED_PERIODS {
+            true => Vec::new(),
+            false => self.balance(observation, loads),
+        }
+    }
+
+    /// A user undid a decision: it is not made again.
+    pub fn undone(&mut self, item: ItemId, place: &[usize]) {
+        self.history.unwanted(item, place);
+    }
+
+    /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
+    ///
+    /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
+    /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before: the
+    /// best end counts.
+    fn balance(&mut self, observation: &Observation, loads: Loads) -> Vec<Decision> {
+        let (before, node, mean) = (loads.peak(), loads.hottest(), loads.mean());
+        let mut plans = vec![self.plan(observation, &loads, Vec::new())];
+        if is_unbalanced(&plans[0].1) {
+            let is_hot = |node: &usize| loads.utilisation(*node) > (1.0 + UNBALANCED_MIN) * mean;
+            for hot in (0..observation.nodes.len()).filter(is_hot) {
+                for first in self.first_steps(observation, &loads, hot) {
+                    plans.push(self.plan(observation, &loads, vec![first]));
+                }
+            }
+            plans.extend(
+                self.divided(observation, &loads).into_iter().map(|first| self.plan(observation, &loads, first)),
+            );
+        }
+        let peak = |plan: &(Vec<Place>, Loads)| plan.1.peak();
+        let best = plans.iter().map(peak).fold(f64::INFINITY, f64::min);
+        let bytes_of = |places: &[Place]| places.iter().map(|place| observation.items[place.item].bytes).sum::<u64>();
+        let ranges_of = |places: &[Place]| places.iter().map(|place| place.to.len()).sum::<usize>();
+        let as_good = plans.into_iter().filter(|plan| peak(plan) <= (1.0 + AS_GOOD) * best);
+        let order = |plan: &(Vec<Place>, Loads)| (ranges_of(&plan.0), bytes_of(&plan.0));
+        let Some((places, after)) = as_good.min_by_key(order) else { return Vec::new() };
+        let gained = (before - after.peak()) * HORIZON_PERIODS * observation.seconds;
+        let wanted = GAIN_MIN + FURTHER_GAIN_MIN * places.len().saturating_sub(1) as f64;
+        if after.peak() > (1.0 - wanted) * before || gained < cost(bytes_of(&places), observation) {
+            return Vec::new();
+        }
+        let gain = before / after.peak().max(f64::MIN_POSITIVE);
+        let mut decisions = Vec::with_capacity(places.len());
+        for Place { item: place, to } in places {
+            let share = loads.share(place, node);
+            let item = &observation.items[place];
+            let is_divided = matches!(&item.lies, Lies::Ranges(from) if to.len() > from.len());
+            let reason = match (loads.is_read_from(place, node), is_divided) {
+                (_, true) => Reason::Dominates { node, utilisation: before, mean, share },
+                (true, false) => Reason::Hot { node, utilisation: before, mean, share },
+                (false, false) => Reason::MakesRoom { node, utilisation: before, mean },
+            };
+            decisions.push(self.decision(item, to, reason, gain));
+        }
+        decisions
+    }
+
+    /// What is done one after the other after some first steps, each for the hottest node as it is then, and the loads
+    /// in the end. A later step for an item takes the place of an earlier one.
+    fn plan(&self, observation: &Observation, loads: &Loads, first: Vec<Place>) -> (Vec<Place>, Loads) {
+        let (mut loads, mut done) = (loads.clone(), first);
+        done.iter().for_each(|place| loads.put(place.item, &place.to));
+        for _ in 0..2 * observation.items.len() {
+            if !is_unbalanced(&loads) {
+                break;
+            }
+            let node = loads.hottest();
+            let before = loads.utilisation(node);
+            let mut steps: Vec<(f64, Vec<Place>)> = Vec::new();
+            let largest = self.largest(observation, &loads, node);
+            for item in &largest {
+                for place in self.places(observation, &loads, *item) {
+                    steps.push((loads.peak_with(std::slice::from_ref(&place)), vec![place]));
+                }
+            }
+            let best = steps.iter().map(|step| step.0).fold(f64::INFINITY, f64::min);
+            if best > (1.0 + UNBALANCED_MIN) * loads.mean() {
+                steps.extend(self.exchanges(observation, &loads, node, &largest));
+            }
+            let Some(best) = steps.iter().map(|step| step.0).min_by(f64::total_cmp) else { break };
+            if best > (1.0 - STEP_MIN) * before {
+                break;
+            }
+            let order = |step: &(f64, Vec<Place>)| {
+                let ranges: usize = step.1.iter().map(|place| place.to.len()).sum();
+                let bytes: u64 = step.1.iter().map(|place| observation.items[place.item].bytes).sum();
+                (ranges, bytes)
+            };
+            let as_good = steps.into_iter().filter(|step| step.0 <= (1.0 + AS_GOOD) * best);
+            let Some((_, step)) = as_good.min_by_key(order) else { break };
+            step.iter().for_each(|place| loads.put(place.item, &place.to));
+            done.retain(|earlier| step.iter().all(|place| place.item != earlier.item));
+            done.extend(step);
+        }
+        done.retain(|place| observation.items[place.item].lies != Lies::Ranges(place.to.clone()));
+        (done, loads)
+    }
+
+    /// The items that most is read of from a node, and about which something may be decided.
+    fn largest(&self, observation: &Observation, loads: &Loads, node: usize) -> Vec<usize> {
+        let is_movable = |place: &usize| {
+            let item = &observation.items[*place];
+            loads.is_read_from(*place, node) && self.history.may_decide(item)
+        };
+        let mut items: Vec<usize> = (0..observation.items.len()).filter(is_movable).collect();
+        items.sort_by(|a, b| loads.share(*b, node).total_cmp(&loads.share(*a, node)).then(a.cmp(b)));
+        items.truncate(LARGEST);
+        items
+    }
+
+    /// The largest items of a node, divided.
+    fn first_steps(&self, observation: &Observation, loads: &Loads, node: usize) -> Vec<Place> {
+        let largest = self.largest(observation, loads, node);
+        let of = |item: usize| self.places(observation, loads, item).into_iter().filter(|place| place.to.len() > 1);
+        largest.into_iter().flat_map(of).collect()
+    }
+
+    /// The items that most is read of, over as many nodes as have room: one of them, two, and so on.
+    fn divided(&self, observation: &Observation, loads: &Loads) -> Vec<Vec<Place>> {
+        let mut items: Vec<usize> = (0..observation.items.len()).collect();
+        items.retain(|place| self.history.may_decide(&observation.items[*place]) && loads.load(*place) > 0.0);
+        items.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));
+        items.truncate(LARGEST);
+        let places: Vec<Place> =
+            items.into_iter().filter_map(|item| self.places(observation, loads, item).pop()).collect();
+        (1..=places.len()).map(|count| places[..count].to_vec()).collect()
+    }
+
+    /// Whole items of a node, each for a whole one of another.
+    fn exchanges(
+        &self,
+        observation: &Observation,
+        loads: &Loads,
+        node: usize,
+        largest: &[usize],
+    ) -> Vec<(f64, Vec<Place>)> {
+        let mut steps = Vec::new();
+        for other in (0..observation.nodes.len()).filter(|other| *other != node) {
+            let others = self.largest(observation, loads, other);
+            for (a, b) in largest.iter().flat_map(|a| others.iter().map(move |b| (*a, *b))) {
+                let exchange = [(a, node, other), (b, other, node)].map(|(place, from, to)| {
+                    let item = &observation.items[place];
+                    let has_room = observation.nodes[to].free_bytes > item.bytes;
+                    let goes = loads.share(place, from) > 0.0 && loads.is_whole(place) && has_room;
+                    (goes && self.history.may_go(item.id, &[to])).then(|| Place { item: place, to: vec![to] })
+                });
+                if let [Some(a), Some(b)] = exchange {
+                    let step = vec![a, b];
+                    steps.push((loads.peak_with(&step), step));
+                }
+            }
+        }
+        steps
+    }
+
+    /// Where an item could go: whole, and in so many ranges.
+    fn places(&self, observation: &Observation, loads: &Loads, place: usize) -> Vec<Place> {
+        let item = &observation.items[place];
+        let Lies::Ranges(from) = &item.lies else { return Vec::new() };
+        let most = if item.is_divisible { observation.nodes.len() } else { from.len() };
+        // What is divided is not put together as long as it is read.
+        let of = (from.len().max(1)..=most).filter_map(|ranges| {
+            let has_room = |node: usize| {
+                let is_there = from.contains(&node);
+                is_there || observation.nodes[node].free_bytes > item.bytes.div_ceil(ranges as u64)
+            };
+            loads.spread(place, ranges, &has_room)
+        });
+        of.filter(|place| place.to != *from && self.history.may_go(item.id, &place.to)).collect()
+    }
+
+    /// Divided items that nobody reads go to one node each.
+    fn put_together(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
+        let is_it = |item: &&Item| {
+            let is_divided = matches!(&item.lies, Lies::Ranges(on) if on.len() > 1);
+            is_divided && self.history.may_decide(item) && self.history.is_cold(item.id)
+        };
+        let Some(item) = observation.items.iter().find(is_it) else { return Vec::new() };
+        let has_room = |node: &usize| observation.nodes[*node].free_bytes > item.bytes;
+        let order = |a: &usize, b: &usize| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b));
+        let nodes = (0..observation.nodes.len()).filter(has_room);
+        let Some(to) = nodes.filter(|to| self.history.may_go(item.id, &[*to])).min_by(order) else {
+            return Vec::new();
+        };
+        vec![self.decision(item, vec![to], Reason::Cold, 1.0)]
+    }
+
+    fn decision(&mut self, item: &Item, to: Vec<usize>, reason: Reason, gain: f64) -> Decision {
+        let from = match &item.lies {
+            Lies::Ranges(from) => from.clone(),
+            Lies::Otherwise => Vec::new(),
+        };
+        self.history.leaves(item.id, &from);
+        Decision { item: item.id, from, to, reason, gain, bytes: item.bytes }
+    }
+}
+
+/// Seconds of a node's memory that moving so much takes: it is read and written.
+fn cost(bytes: u64, observation: &Observation) -> f64 {
+    let least = observation.nodes.iter().map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
+    2.0 * bytes as f64 / least
+}
+
+fn is_unbalanced(loads: &Loads) -> bool {
+    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
+    hottest >= BUSY_MIN && hottest - mean > UNBALANCED_MIN * mean
+}

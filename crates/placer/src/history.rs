@@ -1,0 +1,89 @@
+//! What is remembered of an item from period to period.
+
+use std::collections::HashMap;
+
+use crate::limits::{CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING};
+use crate::{Item, ItemId, Lies, Observation};
+
+/// Of one item.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    /// Bytes per second that it is read with, smoothed.
+    load: f64,
+    /// Periods in a row in which it was cold.
+    cold: u32,
+    /// The last decision: when, from where, and the load that it was decided for.
+    left: Option<(u64, Vec<usize>, f64)>,
+    /// Where a user did not want it, and since when.
+    unwanted: Vec<(u64, Vec<usize>)>,
+    /// When it was last seen.
+    seen: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    period: u64,
+    items: HashMap<ItemId, Known>,
+}
+
+impl History {
+    /// Takes a period in.
+    pub(crate) fn observe(&mut self, observation: &Observation) {
+        self.period += 1;
+        let most = observation.nodes.iter().map(|node| node.bandwidth).fold(0.0, f64::max);
+        for item in &observation.items {
+            let known = self.items.entry(item.id).or_default();
+            let load = item.served.iter().sum::<u64>() as f64 / observation.seconds;
+            let is_new = known.seen == 0;
+            known.load = if is_new { load } else { SMOOTHING * known.load + (1.0 - SMOOTHING) * load };
+            known.cold = if load < COLD_MAX * most { known.cold + 1 } else { 0 };
+            known.seen = self.period;
+        }
+        // What is gone, tables that were dropped say, is forgotten.
+        self.items.retain(|_, known| known.seen == self.period);
+    }
+
+    /// Bytes per second that an item is read with, smoothed.
+    pub(crate) fn load(&self, item: ItemId) -> f64 {
+        self.items.get(&item).map_or(0.0, |known| known.load)
+    }
+
+    /// Whether nobody has read it for long.
+    pub(crate) fn is_cold(&self, item: ItemId) -> bool {
+        self.items.get(&item).is_some_and(|known| known.cold >= COLD_PERIODS)
+    }
+
+    /// Whether something may be decided about an item by now.
+    pub(crate) fn may_decide(&self, item: &Item) -> bool {
+        let rests = |known: &Known| known.left.as_ref().is_some_and(|(at, ..)| self.period < at + REST_PERIODS);
+        !item.is_users && item.lies != Lies::Otherwise && !self.items.get(&item.id).is_some_and(rests)
+    }
+
+    /// Whether it may go there: it did not come from there just now with the same load, and no user undid that.
+    pub(crate) fn may_go(&self, item: ItemId, to: &[usize]) -> bool {
+        let Some(known) = self.items.get(&item) else { return true };
+        let comes_back = known.left.as_ref().is_some_and(|(at, from, load)| {
+            let is_same = known.load < CHANGED * load && *load < CHANGED * known.load;
+            from == to && is_same && self.period < at + RETURN_PERIODS
+        });
+        let is_unwanted = |(at, place): &(u64, Vec<usize>)| place == to && self.period < at + REMEMBERED_PERIODS;
+        !comes_back && !known.unwanted.iter().any(is_unwanted)
+    }
+
+    /// It leaves a place.
+    pub(crate) fn leaves(&mut self, item: ItemId, from: &[usize]) {
+        let period = self.period;
+        let known = self.items.entry(item).or_default();
+        known.left = Some((period, from.to_vec(), known.load));
+    }
+
+    /// A user does not want it there.
+    pub(crate) fn unwanted(&mut self, item: ItemId, place: &[usize]) {
+        let period = self.period;
+        let known = self.items.entry(item).or_default();
+        known.unwanted.retain(|(at, other)| other != place && period < at + REMEMBERED_PERIODS);
+        known.unwanted.push((period, place.to_vec()));
+        known.left = Some((period, place.to_vec(), known.load));
+    }
+}

@@ -1,0 +1,93 @@
+//! Where columns should lie, given what was read of them: observe, decide; pure.
+//!
+//! Once per period whoever has the data says what each node's memory served and what of that each item (a column of a
+//! table, a part of one) was responsible for ([`Observation`]). [`Placer::decide`] says what to do about it: an item is
+//! moved to another node, divided over several, or put together again ([`Decision`]), each with its reason and the gain
+//! that it predicts. What the user undid is told back ([`Placer::undone`]).
+//!
+//! # Invariants
+//! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
+//! placed is named in a decision. An item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go back to
+//! where it came from within [`limits::RETURN_PERIODS`] unless its load has changed.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, section 7, Figure 20, which says what is done about a node that is hotter
+//! than others, and leaves open when it is, when an item dominates, and when one is cold: see [`limits`]. The number of
+//! ranges is computed at once, for each further range would move all the others again.
+
+mod decide;
+mod history;
+pub mod limits;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+pub use decide::{Decision, Placer, Reason};
+use numa::NodeId;
+
+/// What is placed as one: of which table, and which column or part of it that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemId {
+    /// The table.
+    pub table: u64,
+    /// What of it, by a number that never changes.
+    pub number: u64,
+}
+
+/// What was seen in one period.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Its length.
+    pub seconds: f64,
+    /// Nodes that data may be placed on, in the order in which [`Item::served`] and [`Lies`] count them.
+    pub nodes: Vec<Node>,
+    /// What lies on them.
+    pub items: Vec<Item>,
+}
+
+/// A node in a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its number on the machine.
+    pub id: NodeId,
+    /// The socket, or whatever else of several nodes is near to each other.
+    pub package: u32,
+    /// Bytes per second that its memory gives.
+    pub bandwidth: f64,
+    /// Bytes that it has left.
+    pub free_bytes: u64,
+}
+
+/// An item in a period.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    /// Which.
+    pub id: ItemId,
+    /// What it takes.
+    pub bytes: u64,
+    /// Bytes of it that were read in the period, by the node on which they lie.
+    pub served: Vec<u64>,
+    /// Where it lies.
+    pub lies: Lies,
+    /// Whether it may be divided into ranges of rows.
+    pub is_divisible: bool,
+    /// Whether a user said where it lies.
+    pub is_users: bool,
+}
+
+/// Where an item lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lies {
+    /// In consecutive ranges of equal size, on these nodes by their places in [`Observation::nodes`]; on one node, whole.
+    Ranges(Vec<usize>),
+    /// Otherwise: it is left as it is.
+    Otherwise,
+}
+
+impl Observation {
+    /// How much of what its memory gives each node gave: 1 is all.
+    pub fn utilisation(&self) -> Vec<f64> {
+        let served = |node: usize| self.items.iter().filter_map(|item| item.served.get(node)).sum::<u64>();
+        let of = |(place, node): (usize, &Node)| served(place) as f64 / (node.bandwidth * self.seconds);
+        self.nodes.iter().enumerate().map(of).collect()
+    }
+}

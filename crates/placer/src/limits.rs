@@ -1,0 +1,56 @@
+//! When a node is hot, an item dominates, something is cold: the constants of the decisions, each with its reason.
+
+/// Of what its memory gives, what a node must give before anything is done: below, no statement waits for memory, and
+/// what is moved can only lose. A fifth: scans of one core take about that much of a socket's bandwidth.
+pub const BUSY_MIN: f64 = 0.2;
+
+/// How much more than the mean the hottest node must give before the load is *unbalanced*, as a part of the mean: what
+/// is left below it is so much of the throughput at most (95% of the best placement are wanted, see [`GAIN_MIN`]).
+pub const UNBALANCED_MIN: f64 = 0.05;
+
+/// Periods in a row in which the load has to be unbalanced: one or two may be a few large statements.
+pub const UNBALANCED_PERIODS: u32 = 3;
+
+/// The hottest node must give so much less after a decision, as a part of what it gives: what is less is not worth
+/// moving anything.
+pub const GAIN_MIN: f64 = 0.04;
+
+/// And so much less for each further item that goes: what takes many moves to mend a little is left.
+pub const FURTHER_GAIN_MIN: f64 = 0.01;
+
+/// Moves that come so near to the best that there is are as good: of those the one that moves least is taken, and a
+/// move before a division (which costs each statement a task more per range, VLDB 2015, section 6.1.2).
+pub const AS_GOOD: f64 = 0.02;
+
+/// An item is *cold* once it is served with less than this of what one node gives, for [`COLD_PERIODS`] in a row. A
+/// hundredth: one scan of it in a period in which it could have been scanned a hundred times.
+pub const COLD_MAX: f64 = 0.01;
+
+/// See [`COLD_MAX`]. Long against the pauses of a workload that comes back.
+pub const COLD_PERIODS: u32 = 30;
+
+/// Periods after a decision in which nothing is decided about the same item: one for the move, and what tells whether
+/// it was right.
+pub const REST_PERIODS: u64 = 4;
+
+/// Periods in which an item does not go back to where it came from, as long as its load is what it was.
+pub const RETURN_PERIODS: u64 = 10;
+
+/// How much a load has to change, as a factor, to be another one.
+pub const CHANGED: f64 = 2.0;
+
+/// Periods within which a move has to pay for itself: what it takes from the memory of both nodes while it runs.
+pub const HORIZON_PERIODS: f64 = 30.0;
+
+/// Within a plan, the hottest node must give so much less after a step: what plans end by.
+pub(crate) const STEP_MIN: f64 = 0.005;
+
+/// Items of a node that are looked at, those that most is read of.
+pub(crate) const LARGEST: usize = 16;
+
+/// How much of an old period's load counts in the next one's: two periods make half of the picture, so that a decision
+/// rests on what goes on and not on one statement.
+pub const SMOOTHING: f64 = 0.5;
+
+/// A decision is remembered as wrong for so long, when its user undid it.
+pub const REMEMBERED_PERIODS: u64 = 10_000;
