@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use numa::NodeId;
+
 use crate::history::History;
 use crate::limits::{
     AS_GOOD, BUSY_MIN, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, STEP_MIN, UNBALANCED_MIN,
@@ -27,13 +29,14 @@ pub struct Decision {
     pub bytes: u64,
 }
 
-/// Why an item is to lie elsewhere. Utilisations are parts of what a node's memory gives.
+/// Why an item is to lie elsewhere. Utilisations are parts of what a node has, of the
+/// bandwidth of its memory or of the time of its cpus, whichever is shorter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
     /// Its node is hotter than the others, and the item is a part of it.
     Hot {
-        /// The node, by its place.
-        node: usize,
+        /// The node.
+        node: NodeId,
         /// What it gives.
         utilisation: f64,
         /// What all nodes give, in the mean.
@@ -43,8 +46,8 @@ pub enum Reason {
     },
     /// As [`Hot`](Self::Hot), and no node that takes the item whole would be cooler.
     Dominates {
-        /// The node, by its place.
-        node: usize,
+        /// The node.
+        node: NodeId,
         /// What it gives.
         utilisation: f64,
         /// What all nodes give, in the mean.
@@ -54,8 +57,8 @@ pub enum Reason {
     },
     /// It goes so that a node takes what makes another one hot.
     MakesRoom {
-        /// The hot node, by its place.
-        node: usize,
+        /// The hot node.
+        node: NodeId,
         /// What it gives.
         utilisation: f64,
         /// What all nodes give, in the mean.
@@ -67,23 +70,24 @@ pub enum Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Reason::Hot { node, utilisation, mean, .. }
+        | Reason::Dominates { node, utilisation, mean, .. }
+        | Reason::MakesRoom { node, utilisation, mean }) = self
+        else {
+            return f.write_str("it is divided, and nobody reads it");
+        };
+        let NodeId(node) = node;
+        write!(
+            f,
+            "what lies on node {node} takes {utilisation:.2} of what the node has, {mean:.2} in the mean of all; "
+        )?;
         match self {
-            Reason::Hot { node, utilisation, mean, share } => write!(
-                f,
-                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; \
-                 {share:.2} of that is read of this"
-            ),
-            Reason::Dominates { node, utilisation, mean, share } => write!(
-                f,
-                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; \
-                 {share:.2} of that is read of this, which no node could give alone"
-            ),
-            Reason::MakesRoom { node, utilisation, mean } => write!(
-                f,
-                "the memory of node place {node} gives {utilisation:.2} of what it can where all give {mean:.2}; this \
-                 makes room for what is read there"
-            ),
-            Reason::Cold => f.write_str("it is divided, and nobody reads it"),
+            Reason::Hot { share, .. } => write!(f, "this is {share:.2} of it"),
+            Reason::Dominates { share, .. } if *share > 0.0 => {
+                write!(f, "this is {share:.2} of it, and divided it is less for any one node")
+            }
+            Reason::Dominates { .. } => f.write_str("divided, this makes room for it"),
+            _ => f.write_str("this makes room for it"),
         }
     }
 }
@@ -152,15 +156,16 @@ impl Placer {
             return Vec::new();
         }
         let gain = before / after.peak().max(f64::MIN_POSITIVE);
+        let hot = observation.nodes[node].id;
         let mut decisions = Vec::with_capacity(places.len());
         for Place { item: place, to } in places {
             let share = loads.share(place, node);
             let item = &observation.items[place];
             let is_divided = matches!(&item.lies, Lies::Ranges(from) if to.len() > from.len());
             let reason = match (loads.is_read_from(place, node), is_divided) {
-                (_, true) => Reason::Dominates { node, utilisation: before, mean, share },
-                (true, false) => Reason::Hot { node, utilisation: before, mean, share },
-                (false, false) => Reason::MakesRoom { node, utilisation: before, mean },
+                (_, true) => Reason::Dominates { node: hot, utilisation: before, mean, share },
+                (true, false) => Reason::Hot { node: hot, utilisation: before, mean, share },
+                (false, false) => Reason::MakesRoom { node: hot, utilisation: before, mean },
             };
             decisions.push(self.decision(item, to, reason, gain));
         }

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 
 use crate::limits::{CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING};
-use crate::{Item, ItemId, Lies, Observation};
+use crate::plan::Resource;
+use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// Of one item.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// Bytes per second that it is read with, smoothed.
-    load: f64,
+    /// What it takes per second, smoothed: bytes of memory, seconds of cpus.
+    load: [f64; 2],
     /// Periods in a row in which it was cold.
     cold: u32,
     /// The last decision: when, from where, and the load that it was decided for.
-    left: Option<(u64, Vec<usize>, f64)>,
+    left: Option<(u64, Vec<usize>, [f64; 2])>,
     /// Where a user did not want it, and since when.
     unwanted: Vec<(u64, Vec<usize>)>,
     /// When it was last seen.
@@ -31,22 +32,27 @@ impl History {
     /// Takes a period in.
     pub(crate) fn observe(&mut self, observation: &Observation) {
         self.period += 1;
-        let most = observation.nodes.iter().map(|node| node.bandwidth).fold(0.0, f64::max);
+        let most = |of: fn(&Node) -> f64| observation.nodes.iter().map(of).fold(0.0, f64::max);
+        let most = [most(|node| node.bandwidth), most(|node| node.cpus)];
         for item in &observation.items {
             let known = self.items.entry(item.id).or_default();
-            let load = item.served.iter().sum::<u64>() as f64 / observation.seconds;
+            let taken = [item.served.iter().sum::<u64>() as f64, item.busy.iter().sum()];
+            let load = taken.map(|taken| taken / observation.seconds);
             let is_new = known.seen == 0;
-            known.load = if is_new { load } else { SMOOTHING * known.load + (1.0 - SMOOTHING) * load };
-            known.cold = if load < COLD_MAX * most { known.cold + 1 } else { 0 };
+            for (known, load) in known.load.iter_mut().zip(load) {
+                *known = if is_new { load } else { SMOOTHING * *known + (1.0 - SMOOTHING) * load };
+            }
+            let is_cold = load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
+            known.cold = if is_cold { known.cold + 1 } else { 0 };
             known.seen = self.period;
         }
         // What is gone, tables that were dropped say, is forgotten.
         self.items.retain(|_, known| known.seen == self.period);
     }
 
-    /// Bytes per second that an item is read with, smoothed.
-    pub(crate) fn load(&self, item: ItemId) -> f64 {
-        self.items.get(&item).map_or(0.0, |known| known.load)
+    /// What an item takes of a resource per second, smoothed.
+    pub(crate) fn load(&self, item: ItemId, of: Resource) -> f64 {
+        self.items.get(&item).map_or(0.0, |known| known.load[of as usize])
     }
 
     /// Whether nobody has read it for long.
@@ -64,7 +70,8 @@ impl History {
     pub(crate) fn may_go(&self, item: ItemId, to: &[usize]) -> bool {
         let Some(known) = self.items.get(&item) else { return true };
         let comes_back = known.left.as_ref().is_some_and(|(at, from, load)| {
-            let is_same = known.load < CHANGED * load && *load < CHANGED * known.load;
+            let pairs = || known.load.iter().zip(load);
+            let is_same = pairs().all(|(now, then)| *now <= CHANGED * then && *then <= CHANGED * now);
             from == to && is_same && self.period < at + RETURN_PERIODS
         });
         let is_unwanted = |(at, place): &(u64, Vec<usize>)| place == to && self.period < at + REMEMBERED_PERIODS;

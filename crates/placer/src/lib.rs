@@ -53,6 +53,8 @@ pub struct Node {
     pub package: u32,
     /// Bytes per second that its memory gives.
     pub bandwidth: f64,
+    /// Its cpus that run tasks; 0 for memory without cpus.
+    pub cpus: f64,
     /// Bytes that it has left.
     pub free_bytes: u64,
 }
@@ -66,6 +68,8 @@ pub struct Item {
     pub bytes: u64,
     /// Bytes of it that were read in the period, by the node on which they lie.
     pub served: Vec<u64>,
+    /// Seconds that cpus, wherever they are, took for what they read of it, by the node on which that lies.
+    pub busy: Vec<f64>,
     /// Where it lies.
     pub lies: Lies,
     /// Whether it may be divided into ranges of rows.
@@ -81,13 +85,4 @@ pub enum Lies {
     Ranges(Vec<usize>),
     /// Otherwise: it is left as it is.
     Otherwise,
-}
-
-impl Observation {
-    /// How much of what its memory gives each node gave: 1 is all.
-    pub fn utilisation(&self) -> Vec<f64> {
-        let served = |node: usize| self.items.iter().filter_map(|item| item.served.get(node)).sum::<u64>();
-        let of = |(place, node): (usize, &Node)| served(place) as f64 / (node.bandwidth * self.seconds);
-        self.nodes.iter().enumerate().map(of).collect()
-    }
 }

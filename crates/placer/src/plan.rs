@@ -1,12 +1,21 @@
 //! Loads of nodes as they are, and as they would be.
 
 use crate::history::History;
-use crate::{Item, Lies, Observation};
+use crate::{Item, Lies, Node, Observation};
 
-/// Bytes per second of each item from each node, and what nodes give at most.
+/// What nodes have to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Bytes per second of their memory.
+    Memory,
+    /// Time of their cpus.
+    Cpus,
+}
+
+/// What each item takes from each node per second of one resource, and what nodes have of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Loads {
-    bandwidth: Vec<f64>,
+    capacity: Vec<f64>,
     of_nodes: Vec<f64>,
     of_items: Vec<Vec<f64>>,
 }
@@ -21,36 +30,56 @@ pub(crate) struct Place {
 }
 
 impl Loads {
-    /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.
+    /// Of the resource that some node has least left of.
     pub(crate) fn new(observation: &Observation, history: &History) -> Loads {
+        let of = [Resource::Memory, Resource::Cpus].map(|resource| Loads::of(observation, history, resource));
+        let [memory, cpus] = of;
+        if cpus.peak() > memory.peak() { cpus } else { memory }
+    }
+
+    /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.
+    fn of(observation: &Observation, history: &History, resource: Resource) -> Loads {
         let nodes = observation.nodes.len();
         let of_item = |item: &Item| -> Vec<f64> {
-            let (load, served) = (history.load(item.id), item.served.iter().sum::<u64>());
+            let load = history.load(item.id, resource);
+            let seen: Vec<f64> = match resource {
+                Resource::Memory => item.served.iter().map(|bytes| *bytes as f64).collect(),
+                Resource::Cpus => item.busy.clone(),
+            };
+            let all: f64 = seen.iter().sum();
             match &item.lies {
-                _ if served > 0 => (0..nodes).map(|n| load * item.served[n] as f64 / served as f64).collect(),
+                _ if all > 0.0 => seen.iter().map(|seen| load * seen / all).collect(),
                 Lies::Ranges(on) => divided(load, on, nodes),
                 Lies::Otherwise => vec![0.0; nodes],
             }
         };
+        let capacity = |node: &Node| match resource {
+            Resource::Memory => node.bandwidth,
+            Resource::Cpus => node.cpus,
+        };
         let of_items: Vec<Vec<f64>> = observation.items.iter().map(of_item).collect();
         let of_nodes = (0..nodes).map(|node| of_items.iter().map(|of| of[node]).sum()).collect();
-        Loads { bandwidth: observation.nodes.iter().map(|node| node.bandwidth).collect(), of_nodes, of_items }
+        Loads { capacity: observation.nodes.iter().map(capacity).collect(), of_nodes, of_items }
     }
 
-    /// Of what its memory gives, how much a node gives.
+    /// Of what it has, how much a node gives.
     pub(crate) fn utilisation(&self, node: usize) -> f64 {
-        self.of_nodes[node] / self.bandwidth[node]
+        match self.capacity[node] {
+            // Memory without cpus: what is read there is read by cpus of others.
+            0.0 => 0.0,
+            capacity => self.of_nodes[node] / capacity,
+        }
     }
 
     /// The node with the highest utilisation.
     pub(crate) fn hottest(&self) -> usize {
         let order = |a: &usize, b: &usize| self.utilisation(*a).total_cmp(&self.utilisation(*b)).then(b.cmp(a));
-        (0..self.bandwidth.len()).max_by(order).expect("there are nodes")
+        (0..self.capacity.len()).max_by(order).expect("there are nodes")
     }
 
     /// What all nodes give together, of what they could.
     pub(crate) fn mean(&self) -> f64 {
-        self.of_nodes.iter().sum::<f64>() / self.bandwidth.iter().sum::<f64>()
+        self.of_nodes.iter().sum::<f64>() / self.capacity.iter().sum::<f64>()
     }
 
     /// What an item takes from a node, as a part of what the node gives.
@@ -58,7 +87,7 @@ impl Loads {
         self.of_items[item][node] / self.of_nodes[node].max(f64::MIN_POSITIVE)
     }
 
-    /// Bytes per second that an item is read with.
+    /// What an item takes of the resource per second.
     pub(crate) fn load(&self, item: usize) -> f64 {
         self.of_items[item].iter().sum()
     }
@@ -81,8 +110,9 @@ impl Loads {
     /// An item in `ranges` ranges, on those of the nodes that give least without it.
     pub(crate) fn spread(&self, item: usize, ranges: usize, may: &dyn Fn(usize) -> bool) -> Option<Place> {
         let of_item = &self.of_items[item];
-        let without = |node: usize| (self.of_nodes[node] - of_item[node]) / self.bandwidth[node];
-        let mut nodes: Vec<usize> = (0..self.bandwidth.len()).filter(|node| may(*node)).collect();
+        let without = |node: usize| (self.of_nodes[node] - of_item[node]) / self.capacity[node];
+        let mut nodes: Vec<usize> =
+            (0..self.capacity.len()).filter(|node| may(*node) && self.capacity[*node] > 0.0).collect();
         nodes.sort_by(|a, b| without(*a).total_cmp(&without(*b)).then(a.cmp(b)));
         if nodes.len() < ranges {
             return None;
@@ -98,13 +128,13 @@ impl Loads {
         places.iter().for_each(|place| with.put(place.item, &place.to));
         let is_touched =
             |node: &usize| places.iter().any(|place| self.of_items[place.item][*node] > 0.0 || place.to.contains(node));
-        (0..self.bandwidth.len()).filter(is_touched).map(|node| with.utilisation(node)).fold(0.0, f64::max)
+        (0..self.capacity.len()).filter(is_touched).map(|node| with.utilisation(node)).fold(0.0, f64::max)
     }
 
     /// With an item somewhere else.
     pub(crate) fn put(&mut self, item: usize, to: &[usize]) {
         let load = self.of_items[item].iter().sum();
-        let new = divided(load, to, self.bandwidth.len());
+        let new = divided(load, to, self.capacity.len());
         for (node, new) in new.iter().enumerate() {
             self.of_nodes[node] += new - self.of_items[item][node];
         }

@@ -96,6 +96,7 @@ impl Machine {
                 id: id(number),
                 bytes: of.bytes,
                 served,
+                busy: vec![0.0; self.bandwidth.len()],
                 lies: Lies::Ranges(of.lies.clone()),
                 is_divisible: of.is_divisible,
                 is_users: of.is_users,
@@ -106,6 +107,7 @@ impl Machine {
             id: NodeId(node as u32),
             package: node as u32,
             bandwidth: *bandwidth,
+            cpus: 4.0,
             free_bytes: 1 << 40,
         });
         Observation { seconds: 1.0, nodes: nodes.collect(), items }
@@ -151,7 +153,7 @@ fn what_does_not_dominate_is_moved_whole() {
     let mut machine = Machine::new(vec![1e9; 4], &weights);
     let decided = machine.run(&mut Placer::default(), 5, &mut Random::new(1));
     assert_eq!(decided.len(), 3, "{decided:?}");
-    assert!(decided.iter().all(|(_, of)| matches!(of.reason, Reason::Hot { node: 0, .. }) && of.to.len() == 1));
+    assert!(decided.iter().all(|(_, of)| matches!(of.reason, Reason::Hot { node: NodeId(0), .. }) && of.to.len() == 1));
     assert!((decided[0].1.gain - 4.0).abs() < 0.01, "{decided:?}");
 }
 
@@ -161,9 +163,25 @@ fn what_dominates_is_divided_at_once() {
     let decided = machine.run(&mut Placer::default(), 40, &mut Random::new(1));
     assert_eq!(decided.len(), 1, "{decided:?}");
     let decision = &decided[0].1;
-    assert!(matches!(decision.reason, Reason::Dominates { node: 0, .. }), "{decision:?}");
+    assert!(matches!(decision.reason, Reason::Dominates { node: NodeId(0), .. }), "{decision:?}");
     assert_eq!(decision.to, [0, 1, 2, 3]);
-    assert!(decision.reason.to_string().contains("which no node could give alone"));
+    assert!(decision.reason.to_string().contains("divided it is less for any one node"));
+}
+
+/// Statements that compute more than they read: the cpus beside the data are what is short.
+#[test]
+fn what_keeps_cpus_busy_is_divided_too() {
+    let machine = Machine::new(vec![1e9; 4], &[1.0, 1.0, 0.0, 0.0]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let mut decided = Vec::new();
+    for _ in 0..3 {
+        let mut observation = machine.observe(1.0, &mut random);
+        observation.items[0].busy = vec![6.0, 0.0, 0.0, 0.0];
+        observation.items[1].busy = vec![0.0, 1.0, 0.0, 0.0];
+        decided = placer.decide(&observation);
+    }
+    assert_eq!(decided.len(), 1, "{decided:?}");
+    assert_eq!((decided[0].item, decided[0].to.len()), (id(0), 4));
 }
 
 #[test]
