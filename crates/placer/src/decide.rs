@@ -23,7 +23,7 @@ pub struct Decision {
     pub to: Vec<usize>,
     /// Why.
     pub reason: Reason,
-    /// How much less the hottest of these nodes gives then, as a factor: 2 is half. 1 where nothing is gained but order.
+    /// How much less the hottest node gives then, as a factor: 2 is half. 1 where nothing is gained but order.
     pub gain: f64,
     /// Bytes that have to be moved.
     pub bytes: u64,
@@ -127,8 +127,8 @@ impl Placer {
     /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
     ///
     /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
-    /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before: the
-    /// best end counts.
+    /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before:
+    /// the best end counts.
     fn balance(&mut self, observation: &Observation, loads: Loads) -> Vec<Decision> {
         let (before, node, mean) = (loads.peak(), loads.hottest(), loads.mean());
         let mut plans = vec![self.plan(observation, &loads, Vec::new())];

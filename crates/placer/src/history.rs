@@ -1,10 +1,18 @@
 //! What is remembered of an item from period to period.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::limits::{CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING};
-use crate::plan::Resource;
 use crate::{Item, ItemId, Lies, Node, Observation};
+
+/// What nodes have to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Bytes per second of their memory.
+    Memory,
+    /// Time of their cpus.
+    Cpus,
+}
 
 /// Of one item.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +33,7 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     period: u64,
-    items: HashMap<ItemId, Known>,
+    items: BTreeMap<ItemId, Known>,
 }
 
 impl History {

@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
-//! placed is named in a decision. An item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go back to
-//! where it came from within [`limits::RETURN_PERIODS`] unless its load has changed.
+//! placed is named in a decision. An item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go
+//! back to where it came from within [`limits::RETURN_PERIODS`] unless its load has changed.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7, Figure 20, which says what is done about a node that is hotter
 //! than others, and leaves open when it is, when an item dominates, and when one is cold: see [`limits`]. The number of
@@ -49,8 +49,6 @@ pub struct Observation {
 pub struct Node {
     /// Its number on the machine.
     pub id: NodeId,
-    /// The socket, or whatever else of several nodes is near to each other.
-    pub package: u32,
     /// Bytes per second that its memory gives.
     pub bandwidth: f64,
     /// Its cpus that run tasks; 0 for memory without cpus.
@@ -81,7 +79,7 @@ pub struct Item {
 /// Where an item lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lies {
-    /// In consecutive ranges of equal size, on these nodes by their places in [`Observation::nodes`]; on one node, whole.
+    /// In consecutive ranges of equal size, on these nodes by their places in [`Observation::nodes`]; on one, whole.
     Ranges(Vec<usize>),
     /// Otherwise: it is left as it is.
     Otherwise,

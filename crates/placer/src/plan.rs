@@ -1,16 +1,7 @@
 //! Loads of nodes as they are, and as they would be.
 
-use crate::history::History;
+use crate::history::{History, Resource};
 use crate::{Item, Lies, Node, Observation};
-
-/// What nodes have to give.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Resource {
-    /// Bytes per second of their memory.
-    Memory,
-    /// Time of their cpus.
-    Cpus,
-}
 
 /// What each item takes from each node per second of one resource, and what nodes have of it.
 #[derive(Clone, Debug)]

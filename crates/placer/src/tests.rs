@@ -1,7 +1,7 @@
-//! The placer against a machine that is a few numbers: statements pick items, and the node that has most to give for its
-//! bandwidth decides how many there are per second.
+//! The placer against a machine that is a few numbers: statements pick items, and the node that has most to give for
+//! its bandwidth decides how many there are per second.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use random::Random;
 
@@ -105,7 +105,6 @@ impl Machine {
         let items = self.items.iter().enumerate().map(item).collect();
         let nodes = self.bandwidth.iter().enumerate().map(|(node, bandwidth)| Node {
             id: NodeId(node as u32),
-            package: node as u32,
             bandwidth: *bandwidth,
             cpus: 4.0,
             free_bytes: 1 << 40,
@@ -177,7 +176,7 @@ fn what_keeps_cpus_busy_is_divided_too() {
     for _ in 0..3 {
         let mut observation = machine.observe(1.0, &mut random);
         observation.items[0].busy = vec![6.0, 0.0, 0.0, 0.0];
-        observation.items[1].busy = vec![0.0, 1.0, 0.0, 0.0];
+        observation.items[1].busy = vec![0.0, 0.1, 0.0, 0.0];
         decided = placer.decide(&observation);
     }
     assert_eq!(decided.len(), 1, "{decided:?}");
@@ -273,7 +272,7 @@ fn random_loads_come_near_the_best_placement_and_stay_there() {
         // What was just not worth it may seem to be once, and stays so.
         assert!(later.iter().all(|(period, _)| *period == later[0].0), "seed {seed}: {later:?}");
         decided.extend(later.into_iter().map(|(period, of)| (period + 40, of)));
-        let mut left: HashMap<ItemId, (usize, Vec<usize>)> = HashMap::new();
+        let mut left: BTreeMap<ItemId, (usize, Vec<usize>)> = BTreeMap::new();
         for (period, decision) in &decided {
             if let Some((at, from)) = left.get(&decision.item) {
                 assert!(*period >= at + REST_PERIODS as usize, "seed {seed}: {decision:?} while it rests");

@@ -49,7 +49,7 @@ const IMPURE: [&str; 23] = [
     "unsafe",
 ];
 
-const PROMISES: [Promise; 4] = [
+const PROMISES: [Promise; 5] = [
     Promise {
         prefixes: &["crates/storage/src/"],
         words: &["thread", "thread_local", "spawn", "tokio", "rayon"],
@@ -67,6 +67,12 @@ const PROMISES: [Promise; 4] = [
         words: &IMPURE,
         in_tests: true,
         reason: "`units::balancer` is a pure function of plain data, as `sched::policy` is",
+    },
+    Promise {
+        prefixes: &["crates/placer/src/"],
+        words: &IMPURE,
+        in_tests: true,
+        reason: "`placer` decides by pure functions of plain data, as `sched::policy` does",
     },
     Promise {
         prefixes: &["crates/exec/src/"],

@@ -11,17 +11,26 @@ use super::tree::{Package, Tree};
 
 /// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says
 /// where it stands.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     (EVERYWHERE, &[]),
     ("nearside-numa", &[]),
     ("nearside-sched", &["nearside-numa"]),
     ("nearside-storage", &["nearside-numa"]),
+    ("nearside-placer", &["nearside-numa"]),
     ("nearside-exec", &["nearside-numa", "nearside-sched", "nearside-storage"]),
     ("nearside-units", &["nearside-numa", "nearside-sched"]),
     ("nearside-files", &["nearside-sched"]),
     (
         "nearside",
-        &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside-units", "nearside-files"],
+        &[
+            "nearside-numa",
+            "nearside-sched",
+            "nearside-storage",
+            "nearside-placer",
+            "nearside-exec",
+            "nearside-units",
+            "nearside-files",
+        ],
     ),
     ("nearside-model", &[]),
     ("nearside-sim", &["nearside-numa", "nearside-sched", "nearside-units"]),

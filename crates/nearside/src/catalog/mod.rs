@@ -37,7 +37,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
 use datafusion_expr::Expr;
 use files::ReadOptions;
-use numa::{Allocator, Budget, Policy};
+use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
@@ -53,7 +53,7 @@ use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
 pub(crate) use snapshot::Snapshot;
-pub(crate) use workers::Workers;
+pub(crate) use workers::{Alone, Workers};
 
 /// The catalog's name in three-part names.
 pub(crate) const CATALOG: &str = "nearside";
@@ -547,6 +547,11 @@ impl Catalog {
         // between units go when they have been.
         drop(before);
         Ok(value)
+    }
+
+    /// The nodes that columns are dealt out to where nobody says otherwise.
+    pub(crate) fn usual_nodes(&self) -> &[NodeId] {
+        &self.nodes.usual
     }
 
     /// Whether a placement names only nodes that this process may use.

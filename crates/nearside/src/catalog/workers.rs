@@ -1,6 +1,6 @@
 //! [`Workers`]: who does a step of storage for a statement, and says what came of it.
 
-use storage::{Parallel, StoreError};
+use storage::{Parallel, Serial, StoreError};
 
 use crate::error::Result;
 
@@ -16,4 +16,20 @@ pub(crate) trait Workers {
     /// panic in it stops the
     /// statement too, and whoever asks only whether that was stopped takes it for somebody's wish.
     fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T>;
+}
+
+/// The caller alone.
+#[derive(Debug)]
+pub(crate) struct Alone;
+
+impl Workers for Alone {
+    type Parallel = Serial;
+
+    fn parallel(&self) -> Serial {
+        Serial
+    }
+
+    fn finished<T>(&self, result: Result<T, StoreError>, _step: impl FnOnce() -> String) -> Result<T> {
+        Ok(result?)
+    }
 }

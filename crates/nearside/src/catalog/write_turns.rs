@@ -322,7 +322,7 @@ mod tests {
         let Ok(_turn) = turns.share(goes);
     }
 
-    /// Statements that write alone, one behind the other, and others that would share: each of those waits for one turn.
+    /// Statements that write alone, one behind the other, and others that would share, which wait for one turn each.
     #[test]
     fn who_would_share_waits_for_one_turn_alone() {
         let (turns, order) = (WriteTurns::default(), Mutex::new(Vec::new()));

@@ -14,6 +14,7 @@ use crate::plan::system::SystemTables;
 use crate::run::cache::PlanCache;
 use crate::run::config;
 use crate::run::idle::IdleWatch;
+use crate::run::placer_state::LivePlacer;
 use crate::run::recording::Recorder;
 use crate::run::scheduling::{PackageChoice, Threshold};
 
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
     pub system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
     /// Which tables nobody has written for a while.
     pub idle: Arc<IdleWatch>,
+    /// What moves data by itself.
+    pub placer: Arc<LivePlacer>,
     statement_clock: AtomicU64,
     default_planner: OnceLock<Arc<Planner>>,
 }
@@ -80,6 +83,7 @@ impl Inner {
             memory_counters: OnceLock::new(),
             system_tables,
             idle: Arc::default(),
+            placer: Arc::default(),
             statement_clock: AtomicU64::new(1),
             default_planner: OnceLock::new(),
         }
@@ -101,6 +105,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.idle.end();
+        self.placer.end();
         self.catalog.state().tables().for_each(|table| table.meta.merges.stop());
     }
 }

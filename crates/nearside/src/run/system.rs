@@ -2,6 +2,8 @@
 //!
 //! They last as long as the database, which is in memory: a program that starts one sets them anew.
 
+use std::sync::Arc;
+
 use datafusion_common::config::ConfigEntry;
 use units::balancer::Algorithm;
 
@@ -12,6 +14,8 @@ use crate::run::config;
 use crate::run::idle::IDLE_MS_DEFAULT;
 use crate::run::inner::Inner;
 use crate::run::outcome::Done;
+use crate::run::placer;
+use crate::run::placer_state::{Mode, PERIOD_MS_DEFAULT as PLACER_MS_DEFAULT};
 use crate::sql::AlterSystem;
 
 /// A setting of the database.
@@ -20,10 +24,10 @@ struct SystemSetting {
     description: &'static str,
     value: fn(&Inner) -> String,
     /// Takes a text, or the default.
-    set: fn(&Inner, Option<&str>) -> Result<(), String>,
+    set: fn(&Arc<Inner>, Option<&str>) -> Result<(), String>,
 }
 
-const SETTINGS: [SystemSetting; 2] = [
+const SETTINGS: [SystemSetting; 4] = [
     SystemSetting {
         name: "nearside.balancer",
         description: "How ranges of keys move between units that are accessed unlike each other: off, one_shot or \
@@ -45,6 +49,23 @@ const SETTINGS: [SystemSetting; 2] = [
             let number = |text: &str| text.parse().map_err(|_| format!("a number of milliseconds, not '{text}'"));
             inner.idle.set_after_ms(text.map_or(Ok(IDLE_MS_DEFAULT), number)?);
             Ok(())
+        },
+    },
+    SystemSetting {
+        name: "nearside.placer",
+        description: "Whether columns are moved to other nodes, divided and put together by what is read of them: \
+                      off, advise (nearside.advice says what would be done) or on; nothing on machines with one node; \
+                      for all sessions, by ALTER SYSTEM",
+        value: |inner| inner.placer.mode().to_string(),
+        set: |inner, text| placer::set_mode(inner, text.map_or(Ok(Mode::default()), str::parse)?),
+    },
+    SystemSetting {
+        name: "nearside.placer_period_ms",
+        description: "How often the placer looks at what was read, in milliseconds; for all sessions, by ALTER SYSTEM",
+        value: |inner| inner.placer.period_ms().to_string(),
+        set: |inner, text| {
+            let number = |text: &str| text.parse().map_err(|_| format!("a number of milliseconds, not '{text}'"));
+            inner.placer.set_period_ms(text.map_or(Ok(PLACER_MS_DEFAULT), number)?)
         },
     },
 ];
@@ -88,7 +109,7 @@ pub(crate) fn is_for_session(verb: &str, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// No such setting, one of a session, a value that is none of those that there are. Then nothing has changed.
-pub(crate) fn alter(alter: &AlterSystem, inner: &Inner) -> Result<Done> {
+pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>) -> Result<Done> {
     let set = |name: &str, value: Option<&str>| {
         let setting = find(name).ok_or_else(|| not_system(name, inner))?;
         (setting.set)(inner, value).map_err(|error| Error::Setting(format!("setting '{}': {error}", setting.name)))
@@ -96,6 +117,7 @@ pub(crate) fn alter(alter: &AlterSystem, inner: &Inner) -> Result<Done> {
     match alter {
         AlterSystem::Set { name, value } => set(name, Some(value))?,
         AlterSystem::Reset(name) => set(name, None)?,
+        AlterSystem::UndoPlacement(number) => placer::undo(inner, *number)?,
         AlterSystem::ResetAll => SETTINGS.iter().try_for_each(|setting| set(setting.name, None))?,
     }
     Ok(Done::new("ALTER SYSTEM"))

@@ -47,6 +47,8 @@ pub(crate) enum AlterSystem {
     Reset(String),
     /// `RESET ALL`.
     ResetAll,
+    /// `UNDO PLACEMENT n`.
+    UndoPlacement(u64),
 }
 
 /// One of our statements, if the text is one.
@@ -101,7 +103,7 @@ fn alter(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
     alter_system(parser).map(|alter| Some(AnyStatement::AlterSystem(alter)))
 }
 
-/// `SET name (= | TO) (value | DEFAULT)`, `RESET (name | ALL)`, behind `ALTER SYSTEM`.
+/// `SET name (= | TO) (value | DEFAULT)`, `RESET (name | ALL)`, `UNDO PLACEMENT n`, behind `ALTER SYSTEM`.
 fn alter_system(parser: &mut Parser<'_>) -> Result<AlterSystem, ParserError> {
     if word(parser, "reset") {
         return match is_word(parser, "all") {
@@ -112,8 +114,14 @@ fn alter_system(parser: &mut Parser<'_>) -> Result<AlterSystem, ParserError> {
             false => Ok(AlterSystem::Reset(setting_name(parser)?)),
         };
     }
+    if word(parser, "undo") {
+        if !word(parser, "placement") {
+            return parser.expected("PLACEMENT and the number of a decision behind UNDO", parser.peek_token());
+        }
+        return Ok(AlterSystem::UndoPlacement(parser.parse_literal_uint()?));
+    }
     if !word(parser, "set") {
-        return parser.expected("SET or RESET behind ALTER SYSTEM", parser.peek_token());
+        return parser.expected("SET, RESET or UNDO PLACEMENT behind ALTER SYSTEM", parser.peek_token());
     }
     let name = setting_name(parser)?;
     if !parser.consume_token(&Token::Eq) && !parser.parse_keyword(Keyword::TO) {

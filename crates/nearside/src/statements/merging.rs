@@ -17,12 +17,12 @@ use arrow::array::ArrayRef;
 use exec::SchedParallel;
 use numa::Budget;
 use sched::{Affinity, Priority, Statement};
-use storage::{Caught, Compacted, DeltaView, Keys, SegmentVersion, Serial, StoreError, TableVersion};
+use storage::{Caught, Compacted, DeltaView, Keys, SegmentVersion, StoreError, TableVersion};
 
 use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
 use crate::catalog::index::indexed;
 use crate::catalog::merges::{CompactionTurn, DeltaSize, MergeTurn, Merged, REST_AFTER_FAILURE};
-use crate::catalog::{Catalog, TableEntry, TableMeta, Workers};
+use crate::catalog::{Alone, Catalog, TableEntry, TableMeta, Workers};
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::{RunningStatement, of_step};
@@ -47,22 +47,6 @@ impl Workers for Background {
     fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
         let check = || if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };
         of_step(result, step, check)
-    }
-}
-
-/// The caller alone.
-#[derive(Debug)]
-struct Alone;
-
-impl Workers for Alone {
-    type Parallel = Serial;
-
-    fn parallel(&self) -> Serial {
-        Serial
-    }
-
-    fn finished<T>(&self, result: Result<T, StoreError>, _step: impl FnOnce() -> String) -> Result<T> {
-        Ok(result?)
     }
 }
 

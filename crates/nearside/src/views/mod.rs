@@ -13,6 +13,7 @@ mod field;
 mod functions;
 mod information;
 mod memory;
+mod placing;
 mod rows;
 mod scheduling;
 mod task_shapes;
@@ -62,6 +63,8 @@ const DELTAS: &str = "deltas";
 const PARTITIONS: &str = "partitions";
 const ROUTING: &str = "routing";
 const BALANCING: &str = "balancing";
+const PLACEMENT_LOG: &str = "placement_log";
+const ADVICE: &str = "advice";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -113,6 +116,8 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         PARTITIONS,
         ROUTING,
         BALANCING,
+        PLACEMENT_LOG,
+        ADVICE,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -185,6 +190,7 @@ fn schema(view: &str) -> SchemaRef {
         TASK_SHAPES => task_shapes::fields(),
         UNITS | DELTAS => deltas::fields(view),
         PARTITIONS | ROUTING | BALANCING => balancing::fields(view),
+        PLACEMENT_LOG | ADVICE => placing::fields(view),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -219,6 +225,8 @@ fn system_table(
         PARTITIONS => balancing::partitions(catalog),
         ROUTING => balancing::routing(catalog),
         BALANCING => balancing::balancing(inner),
+        PLACEMENT_LOG => placing::log(inner),
+        ADVICE => placing::advice(inner),
         other => {
             let views = schemas();
             return Err(Error::NotFound {

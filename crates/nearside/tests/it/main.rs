@@ -7,6 +7,7 @@ mod expressions;
 mod indexes;
 mod merging;
 mod placement;
+mod placer;
 mod prepared;
 mod read;
 mod scan_sharing;

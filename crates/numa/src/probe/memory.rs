@@ -24,7 +24,7 @@ const TOUCH_RATE_ASSUMED: f64 = 1e9;
 const MISPLACED_SHARE_MAX: f64 = 0.01;
 
 /// What can be allocated on a node, by what the kernel tells; half of its memory where it does not.
-pub(super) fn node_free_bytes(topology: &Topology, node: NodeId) -> u64 {
+pub fn node_free_bytes(topology: &Topology, node: NodeId) -> u64 {
     let machine = Machine::this();
     let of = topology.node(node);
     let told = machine.node_available_bytes(node).or(of.and_then(|n| n.free_bytes));

@@ -37,6 +37,7 @@ mod team;
 pub use bandwidth::read_bandwidth;
 pub use clock::{Clock, SystemClock};
 pub use hogs::{HogKind, Hogs};
+pub use memory::node_free_bytes;
 pub use render::{csv, text};
 pub use svg::svg;
 

@@ -24,8 +24,8 @@
 //! # Limits
 //! An entry has at most [`ENTRY_ROWS_MAX`] rows, a delta 2^32 - 1. The base is the caller's: a delta does not know how
 //! many rows it has, nor which of them were deleted before. Columns of nested types whose strings are views keep the
-//! buffers of their strings whole. The list of chunks is not charged, nor what a commit takes besides the rows that die with
-//! it.
+//! buffers of their strings whole. The list of chunks is not charged, nor what a commit takes besides the rows that die
+//! with it.
 
 mod commits;
 mod consolidate;

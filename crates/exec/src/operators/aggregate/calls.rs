@@ -444,19 +444,7 @@ impl Calls {
             return Ok(());
         }
         let column = kept.columns[0];
-        let adds = matches!(state, State::Sum(_) | State::Exact(..)) && matches!(groups, Groups::One(_));
-        // What others want too is loaded for all.
-        let is_asked_once = || self.kept.iter().filter(|other| other.columns.contains(&column)).count() == 1;
-        if adds
-            && mask.is_none()
-            && is_asked_once()
-            && let Some(total) = chunk.sum(column)
-        {
-            match state {
-                State::Sum(sums) => sums[0] = sums[0].wrapping_add(total as i64),
-                State::Exact(low, wraps) => add_one(low, wraps, 0, total, 0),
-                _ => {}
-            }
+        if mask.is_none() && matches!(groups, Groups::One(_)) && self.is_summed(column, state, chunk) {
             return Ok(());
         }
         let vector = load(chunk, column, &self.infos[column]);
@@ -503,6 +491,25 @@ impl Calls {
             _ => unreachable!("a state has the kind of its column"),
         }
         Ok(())
+    }
+
+    /// Adds all of a chunk's values of a column to the one group's sum where they lie, if they can be; what other
+    /// states want too is loaded for all.
+    fn is_summed(&self, column: usize, state: &mut State, chunk: &Chunk) -> bool {
+        let is_asked_once = || self.kept.iter().filter(|other| other.columns.contains(&column)).count() == 1;
+        match state {
+            State::Sum(sums) if is_asked_once() => {
+                let total = chunk.sum(column);
+                sums[0] = sums[0].wrapping_add(total.unwrap_or(0) as i64);
+                total.is_some()
+            }
+            State::Exact(low, wraps) if is_asked_once() => {
+                let total = chunk.sum(column);
+                add_one(low, wraps, 0, total.unwrap_or(0), 0);
+                total.is_some()
+            }
+            _ => false,
+        }
     }
 
     /// Ends the taking of rows; what opaque functions keep becomes arrays.

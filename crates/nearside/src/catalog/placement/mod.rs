@@ -14,7 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -36,6 +36,8 @@ pub(crate) struct TablePlacement {
     nodes: Arc<MachineNodes>,
     /// Where one part by range ends and the next begins; absent until there are rows to learn it from.
     bounds: Option<Bounds>,
+    /// Columns that lie where they do since the placer said so, and no user.
+    by_placer: Arc<BTreeSet<String>>,
 }
 
 /// Whose turn a table is, in the two ways in which RR deals.
@@ -88,7 +90,8 @@ impl TablePlacement {
     ) -> Result<TablePlacement> {
         let turns = schema.fields().iter().enumerate().map(|(i, field)| (field.name().clone(), i));
         let turns = Arc::new(turns.collect());
-        let placement = TablePlacement { spec, first_turn, turns, nodes: Arc::clone(nodes), bounds: None };
+        let (nodes, by_placer) = (Arc::clone(nodes), Arc::default());
+        let placement = TablePlacement { spec, first_turn, turns, nodes, bounds: None, by_placer };
         placement.check(schema)?;
         Ok(placement)
     }
@@ -247,6 +250,11 @@ impl TablePlacement {
         if let Some(spec) = renamed.spec.columns.remove(from) {
             renamed.spec.columns.insert(to.to_string(), spec);
         }
+        if self.by_placer.contains(from) {
+            let by_placer = Arc::make_mut(&mut renamed.by_placer);
+            by_placer.remove(from);
+            by_placer.insert(to.to_string());
+        }
         if let TableSpec::Parts(parts) = &mut renamed.spec.table {
             let rename = |name: &mut String| {
                 if name == from {
@@ -280,9 +288,7 @@ impl TablePlacement {
                 )));
             }
         }
-        let mut without = self.clone();
-        without.spec.columns.remove(column);
-        Ok(without)
+        Ok(self.without_column_spec(column))
     }
 
     /// With something of its own for a column.
@@ -299,14 +305,44 @@ impl TablePlacement {
         with.columns.insert(column.to_string(), spec);
         let bounds = self.bounds.clone();
         let turns = Arc::clone(&self.turns);
-        Ok(TablePlacement { bounds, turns, ..self.changed(with, schema)? })
+        let mut by_placer = BTreeSet::clone(&self.by_placer);
+        by_placer.remove(column);
+        Ok(TablePlacement { bounds, turns, by_placer: Arc::new(by_placer), ..self.changed(with, schema)? })
     }
 
     /// With a column placed as the table says.
     pub(crate) fn without_column_spec(&self, column: &str) -> TablePlacement {
         let mut without = self.clone();
         without.spec.columns.remove(column);
+        Arc::make_mut(&mut without.by_placer).remove(column);
         without
+    }
+
+    /// With a column where the placer wants it; `None` for as the table says.
+    ///
+    /// # Errors
+    /// As [`TablePlacement::new`].
+    pub(crate) fn placed(&self, column: &str, spec: Option<ColumnSpec>, schema: &SchemaRef) -> Result<TablePlacement> {
+        let Some(spec) = spec else { return Ok(self.without_column_spec(column)) };
+        let mut placed = self.with_column_spec(column, spec, schema)?;
+        Arc::make_mut(&mut placed.by_placer).insert(column.to_string());
+        Ok(placed)
+    }
+
+    /// Whether a user said where a column lies: for it, or for the whole table.
+    pub(crate) fn is_by_user(&self, column: &str) -> bool {
+        let of_column = self.spec.columns.contains_key(column) && !self.by_placer.contains(column);
+        of_column || self.spec.table != TableSpec::default()
+    }
+
+    /// What a column has of its own.
+    pub(crate) fn own_spec(&self, column: &str) -> Option<&ColumnSpec> {
+        self.spec.columns.get(column)
+    }
+
+    /// A number of a column that it keeps for as long as it is there, whatever it is called.
+    pub(crate) fn number_of(&self, column: &str) -> Option<u64> {
+        self.turns.get(column).map(|turn| *turn as u64)
     }
 
     /// Whether rows lie in the same parts under both, so that nothing has to be rewritten.
@@ -335,8 +371,8 @@ impl TablePlacement {
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
         let bounds = self.bounds.clone();
-        let turns = Arc::clone(&self.turns);
-        Ok(TablePlacement { bounds, turns, ..self.changed(spec, schema)? })
+        let (turns, by_placer) = (Arc::clone(&self.turns), Arc::clone(&self.by_placer));
+        Ok(TablePlacement { bounds, turns, by_placer, ..self.changed(spec, schema)? })
     }
 
     /// The node of each part.

@@ -1,0 +1,121 @@
+//! What was read of which column since the last look, by node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use numa::NodeId;
+use numa::probe::{SystemClock, node_free_bytes, read_bandwidth};
+use placer::{Item, ItemId, Lies, Node, Observation};
+use storage::Placement;
+
+use crate::catalog::TableEntry;
+use crate::run::inner::Inner;
+
+/// Bytes and nanoseconds of cpus, by the node on which what was read lies.
+type Read = HashMap<NodeId, (u64, u64)>;
+
+/// What is known from the last look.
+#[derive(Debug, Default)]
+pub(super) struct Before {
+    at: Option<Instant>,
+    /// By table and column.
+    read: HashMap<(Arc<str>, String), Read>,
+    bandwidth: HashMap<NodeId, f64>,
+}
+
+/// The nodes that columns are dealt out to.
+pub(super) fn nodes(inner: &Inner) -> Vec<NodeId> {
+    inner.catalog.usual_nodes().to_vec()
+}
+
+/// What was read since the last look; `None` at the first one.
+pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation> {
+    let ids = nodes(inner);
+    let read = read_by_column(inner);
+    let now = Instant::now();
+    let since = before.at.replace(now);
+    let old = std::mem::replace(&mut before.read, read);
+    if before.bandwidth.is_empty() {
+        before.bandwidth = bandwidths(inner, &ids);
+    }
+    let seconds = (now - since?).as_secs_f64();
+    let state = inner.catalog.state();
+    let tables = state.tables().filter(|table| table.placement.parts() <= 1);
+    let items = tables.flat_map(|table| items_of(table, &ids, &before.read, &old)).collect();
+    let usable = inner.topology.usable_cpus();
+    let node = |id: &NodeId| {
+        let cpus = inner.topology.node(*id).map_or(0, |node| node.cpus.iter().filter(|c| usable.contains(c)).count());
+        let bandwidth = before.bandwidth.get(id).copied().unwrap_or(f64::INFINITY);
+        let free_bytes = node_free_bytes(&inner.topology, *id);
+        Node { id: *id, bandwidth, cpus: cpus as f64, free_bytes }
+    };
+    Some(Observation { seconds, nodes: ids.iter().map(node).collect(), items })
+}
+
+/// What each node's memory gives its own cpus: by the figures of the machine where there are any, else as measured now,
+/// which takes a fifth of a second per node.
+fn bandwidths(inner: &Inner, ids: &[NodeId]) -> HashMap<NodeId, f64> {
+    let given = |id: &NodeId| Some((*id, inner.attributes.as_ref()?.read_bytes_per_second(*id, *id)?));
+    let known: HashMap<NodeId, f64> = ids.iter().filter_map(given).collect();
+    if known.len() == ids.len() {
+        return known;
+    }
+    let cpus = inner.topology.usable_cpus().len();
+    let sum = read_bandwidth(&inner.topology, cpus, &SystemClock::new());
+    // Without a figure cpus decide.
+    let each = sum.map_or(f64::INFINITY, |sum| sum / ids.len() as f64);
+    ids.iter().map(|id| (*id, known.get(id).copied().unwrap_or(each))).collect()
+}
+
+fn read_by_column(inner: &Inner) -> HashMap<(Arc<str>, String), Read> {
+    let mut all: HashMap<(Arc<str>, String), Read> = HashMap::new();
+    for line in inner.traffic.lines() {
+        let Some(column) = line.column else { continue };
+        let (bytes, busy) = all.entry((line.table, column)).or_default().entry(line.from).or_default();
+        *bytes += line.touched.bytes;
+        *busy += line.touched.busy_ns;
+    }
+    all
+}
+
+/// The columns of a table.
+fn items_of(
+    table: &TableEntry,
+    ids: &[NodeId],
+    read: &HashMap<(Arc<str>, String), Read>,
+    before: &HashMap<(Arc<str>, String), Read>,
+) -> Vec<Item> {
+    let shown: Arc<str> = table.name.shown().into();
+    let schema = &table.base.schema;
+    let placements = table.placement.columns(0, schema);
+    let fields = schema.fields().iter().enumerate();
+    let item = |(place, field): (usize, &Arc<arrow::datatypes::Field>)| {
+        let key = (Arc::clone(&shown), field.name().clone());
+        let (now, then) = (read.get(&key), before.get(&key));
+        let since = |id: &NodeId| {
+            let of = |read: Option<&Read>| read.and_then(|read| read.get(id)).copied().unwrap_or_default();
+            let (now, then) = (of(now), of(then));
+            (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1))
+        };
+        let columns = || table.base.segments().map(|version| version.segment.column(place));
+        let codes: usize = columns().map(|column| column.bytes_codes()).sum();
+        let dictionary = columns().map(|column| column.bytes_dictionary()).max().unwrap_or(0);
+        let place_of = |id: &NodeId| ids.iter().position(|known| known == id);
+        let lies = match &placements[place].codes {
+            Placement::One(node) => place_of(node).map(|place| vec![place]),
+            Placement::Striped(nodes) => nodes.iter().map(place_of).collect(),
+            Placement::Local | Placement::Interleaved(_) | Placement::Replicated(_) => None,
+        };
+        Some(Item {
+            id: ItemId { table: table.id, number: table.placement.number_of(field.name())? },
+            bytes: (codes + dictionary) as u64,
+            served: ids.iter().map(|id| since(id).0).collect(),
+            busy: ids.iter().map(|id| since(id).1 as f64 / 1e9).collect(),
+            lies: lies.map_or(Lies::Otherwise, Lies::Ranges),
+            is_divisible: true,
+            is_users: table.placement.is_by_user(field.name()),
+        })
+    };
+    fields.filter_map(item).collect()
+}
