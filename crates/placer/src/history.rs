@@ -23,8 +23,8 @@ struct Known {
     cold: u32,
     /// The last decision: when, from where, and the load that it was decided for.
     left: Option<(u64, Vec<usize>, [f64; 2])>,
-    /// Where a user did not want it, and since when.
-    unwanted: Vec<(u64, Vec<usize>)>,
+    /// Where a user did not want it, since when, and the load that it had then.
+    unwanted: Vec<(u64, Vec<usize>, [f64; 2])>,
     /// When it was last seen.
     seen: u64,
 }
@@ -70,19 +70,21 @@ impl History {
 
     /// Whether something may be decided about an item by now.
     pub(crate) fn may_decide(&self, item: &Item) -> bool {
+        // A user who undid a decision wants none like it for as long as the load is what it was.
+        let is_unwanted = |known: &Known| known.unwanted.iter().any(|(.., load)| is_same(&known.load, load));
         let rests = |known: &Known| known.left.as_ref().is_some_and(|(at, ..)| self.period < at + REST_PERIODS);
-        !item.is_users && item.lies != Lies::Otherwise && !self.items.get(&item.id).is_some_and(rests)
+        let may = |known: &Known| !rests(known) && !is_unwanted(known);
+        !item.is_users && item.lies != Lies::Otherwise && self.items.get(&item.id).is_none_or(may)
     }
 
     /// Whether it may go there: it did not come from there just now with the same load, and no user undid that.
     pub(crate) fn may_go(&self, item: ItemId, to: &[usize]) -> bool {
         let Some(known) = self.items.get(&item) else { return true };
         let comes_back = known.left.as_ref().is_some_and(|(at, from, load)| {
-            let pairs = || known.load.iter().zip(load);
-            let is_same = pairs().all(|(now, then)| *now <= CHANGED * then && *then <= CHANGED * now);
-            from == to && is_same && self.period < at + RETURN_PERIODS
+            from == to && is_same(&known.load, load) && self.period < at + RETURN_PERIODS
         });
-        let is_unwanted = |(at, place): &(u64, Vec<usize>)| place == to && self.period < at + REMEMBERED_PERIODS;
+        let is_unwanted =
+            |(at, place, _): &(u64, Vec<usize>, [f64; 2])| place == to && self.period < at + REMEMBERED_PERIODS;
         !comes_back && !known.unwanted.iter().any(is_unwanted)
     }
 
@@ -97,8 +99,13 @@ impl History {
     pub(crate) fn unwanted(&mut self, item: ItemId, place: &[usize]) {
         let period = self.period;
         let known = self.items.entry(item).or_default();
-        known.unwanted.retain(|(at, other)| other != place && period < at + REMEMBERED_PERIODS);
-        known.unwanted.push((period, place.to_vec()));
+        known.unwanted.retain(|(at, other, _)| other != place && period < at + REMEMBERED_PERIODS);
+        known.unwanted.push((period, place.to_vec(), known.load));
         known.left = Some((period, place.to_vec(), known.load));
     }
+}
+
+/// Whether two loads are alike.
+fn is_same(now: &[f64; 2], then: &[f64; 2]) -> bool {
+    now.iter().zip(then).all(|(now, then)| *now <= CHANGED * then && *then <= CHANGED * now)
 }

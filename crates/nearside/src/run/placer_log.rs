@@ -110,6 +110,16 @@ impl Log {
         self.0.lock().push(Some(entry), why, Outcome::Advised)
     }
 
+    /// Whether the last thing that was said about a column is just that, and nothing came of it.
+    pub(crate) fn is_said(&self, entry: &Entry) -> bool {
+        let lines = self.0.lock();
+        let of_item = |line: &&Line| line.entry.as_ref().is_some_and(|of| of.item == entry.item);
+        let last = lines.lines.iter().rev().find(of_item);
+        last.is_some_and(|line| {
+            line.outcome == Outcome::Advised && line.entry.as_ref().is_some_and(|of| of.to == entry.to)
+        })
+    }
+
     /// The placer failed and began anew.
     pub(crate) fn restarted(&self, why: &str) {
         let text = "the placer failed and began anew".to_string();

@@ -97,10 +97,13 @@ fn period(inner: &Arc<Inner>, before: &mut Before, number: u64) {
     };
     for decision in decisions {
         let Some(entry) = entry_of(inner, &decision, &observation) else { continue };
-        let entry_number = live.log.push(entry.clone());
         if mode != Mode::On {
+            if !live.log.is_said(&entry) {
+                live.log.push(entry);
+            }
             continue;
         }
+        let entry_number = live.log.push(entry.clone());
         let moved = moving::carry_out(inner, &entry, entry.to.clone(), &|| live.is_stopped());
         let is_done = moved.is_ok();
         live.log.ended(entry_number, moved.err().map_or(Outcome::Done, |error| Outcome::Failed(error.to_string())));

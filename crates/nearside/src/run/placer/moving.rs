@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use storage::{Part, Segment, SegmentVersion, Serial};
 
+use crate::catalog::delta::TableDelta;
 use crate::catalog::index::indexed;
 use crate::catalog::placement::changes::{PlacementChange, Report};
 use crate::catalog::placement::spec::ColumnSpec;
@@ -140,7 +141,11 @@ fn moved(
             report.placed.add(&placed);
             let new: Vec<SegmentVersion> = alone.segments().cloned().collect();
             let base = table.base.with_replaced(0, place..place + 1, new)?;
-            Ok(Some(TableEntry { base: Arc::new(base), ..table.clone() }))
+            // What it knows of the base is of the old segments.
+            let again =
+                |delta: &Arc<TableDelta>| Arc::new(TableDelta::new(Arc::clone(&delta.rows), Arc::clone(&delta.keys)));
+            let delta = table.delta.as_ref().map(again);
+            Ok(Some(TableEntry { base: Arc::new(base), delta, ..table.clone() }))
         })?;
         std::thread::sleep((started.elapsed() * SHARE).min(PAUSE_MAX));
     }
