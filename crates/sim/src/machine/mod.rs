@@ -79,6 +79,8 @@ pub(crate) struct Figures {
     /// All nodes reading locally at once, where that was printed.
     pub(crate) total_local: Option<f64>,
     pub(crate) links: Vec<Link>,
+    /// See [`Machine::core_slowness`].
+    pub(crate) core_slowness: f64,
     pub(crate) notes: Vec<String>,
 }
 
@@ -273,6 +275,12 @@ impl Machine {
         self.nodes.iter().map(|node| node.cpus).sum()
     }
 
+    /// How much longer a core takes for the product's code than the one that its costs were measured on
+    /// (`constants.rs`): 1 is as long.
+    pub fn core_slowness(&self) -> f64 {
+        self.figures.core_slowness
+    }
+
     /// How its caches are kept coherent.
     pub fn coherence(&self) -> Coherence {
         self.figures.coherence
@@ -409,6 +417,9 @@ impl Figures {
         let good = |figure: f64| figure.is_finite() && figure > 0.0;
         if let Some(total) = self.total_local.filter(|total| !good(*total)) {
             return Some(format!("its total local bandwidth is {total}; it must be above zero, or left out"));
+        }
+        if !good(self.core_slowness) {
+            return Some(format!("its core_slowness is {}; it must be above zero, or left out", self.core_slowness));
         }
         let wrong = |link: &&Link| {
             link.from >= nodes || link.to >= nodes || link.from == link.to || !good(link.bytes_per_second)
