@@ -79,6 +79,8 @@ pub(crate) struct Figures {
     /// All nodes reading locally at once, where that was printed.
     pub(crate) total_local: Option<f64>,
     pub(crate) links: Vec<Link>,
+    /// How many links data crosses, where that was printed.
+    pub(crate) hops: Option<Vec<Vec<f64>>>,
     /// See [`Machine::core_slowness`].
     pub(crate) core_slowness: f64,
     pub(crate) notes: Vec<String>,
@@ -198,6 +200,7 @@ impl Machine {
         figures.latency_ns = cut(&self.figures.latency_ns);
         figures.bandwidth = cut(&self.figures.bandwidth);
         figures.total_local = figures.total_local.map(|total| total * nodes as f64 / self.nodes.len() as f64);
+        figures.hops = self.figures.hops.as_deref().map(cut);
         figures.links.retain(|link| link.from < nodes && link.to < nodes);
         let shape = Shape { packages: nodes / shape.nodes_per_package, ..shape };
         figures.reshape(shape).map_err(|reason| unsound(&self.figures.name, reason))?;
@@ -312,8 +315,8 @@ impl Machine {
         &self.routes[from][to]
     }
 
-    /// How many links data crosses between two nodes: those of the route, or else the rank of the pair's latency among
-    /// the classes of the machine (0 local, 1 the nearest, ..).
+    /// How many links data crosses between two nodes: those of the route, or as a paper counts them, or else the rank
+    /// of the pair's latency among the classes of the machine (0 local, 1 the nearest, ..).
     pub fn hops(&self, from: usize, to: usize) -> f64 {
         self.hops[from][to]
     }

@@ -36,6 +36,7 @@ pub(super) fn figures(name: &str, described: &MachineDescription) -> Result<Figu
         bandwidth,
         total_local: None,
         links: Vec::new(),
+        hops: None,
         core_slowness: 1.0,
         notes,
     })

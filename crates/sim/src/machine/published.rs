@@ -8,9 +8,6 @@
 //!
 //! Cores are as much slower than the one that costs of code were measured on as their single-thread marks are lower
 //! ([`SINGLE_THREAD`]). A mark is an average of users' runs, which differ by some 10% from cpu to cpu of a kind.
-//!
-//! # Limits
-//! Split links of eris-amd-8 count as single ones: which pairs share a link is not told.
 
 use numa::{Attributes, MachineDescription, NodeId, PublishedMachine, published_machines};
 
@@ -79,6 +76,7 @@ fn figures(machine: &PublishedMachine) -> Result<Figures, String> {
         let local = controller.filter(|_| from == to);
         printed.read_bytes_per_second(from, to).or(local).or_else(written)
     })?;
+    let hops = square(&shape, "hops", &|from, to| Some(f64::from(machine.hops(from, to))))?;
     let known = SINGLE_THREAD.iter().find(|(name, ..)| *name == machine.name);
     let (mark, cpu) = known.map_or((K10_MARK, "Opteron 2384 by its clock"), |(_, mark, cpu)| (*mark, *cpu));
     let core_slowness = MEASURED_MARK / mark;
@@ -95,6 +93,7 @@ fn figures(machine: &PublishedMachine) -> Result<Figures, String> {
         bandwidth,
         total_local: machine.total_local,
         links: Vec::new(),
+        hops: Some(hops),
         core_slowness,
         notes,
     })

@@ -100,6 +100,7 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
         bandwidth,
         total_local: given.total_local_gb_s.map(|gb_s| gb_s * GB),
         links: given.link.iter().flat_map(both).collect(),
+        hops: None,
         core_slowness: given.core_slowness.unwrap_or(1.0),
         notes: vec!["every figure was given, none measured".to_owned()],
     })
