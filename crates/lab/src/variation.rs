@@ -86,6 +86,14 @@ pub struct VariationResult {
     pub steps: Vec<VariationStep>,
 }
 
+impl VariationResult {
+    /// Whether what the list calls sufficient is: it misses as things are, and a step makes it hold.
+    pub fn is_borne_out(&self) -> bool {
+        let holds: Vec<bool> = self.steps.iter().map(|step| step.verdict == Verdict::Holds).collect();
+        self.variation.finding != Finding::Sufficient || (!holds[0] && holds[1..].contains(&true))
+    }
+}
+
 /// All variations.
 ///
 /// # Errors

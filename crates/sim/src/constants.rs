@@ -6,21 +6,26 @@
 //! Which constants a run reads is noted while it runs ([`Constants::read`]), so that what cannot depend on a constant
 //! need not be run again with another value of it.
 //!
+//! Costs of the product's code were measured on one cpu (a core of Zen 5 at 4.4 GHz, in a virtual machine of two). A
+//! machine says how many times as long its cores take (`Machine::core_slowness`); [`Constants::on_cores`] makes those
+//! costs that machine's. Times of memory, caches and links are the machine's own and stay.
+//!
 //! Invariants: all values are finite and above zero, also after scaling. A value can be had for computing by the
 //! function of its name only, so no read goes unnoticed; a clone notes into the list of the one it was cloned from.
 //!
 //! # Limits
-//! Costs of the product's code were measured on one cpu (an AMD EPYC virtual machine with two cpus) and are used for
-//! all machines: the papers' cpus are older and slower, but no measurement of this code on them exists.
+//! One factor per machine: what vectors, predictors and caches of a core do to one loop and not to another is not in
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// Declares the constants once: their fields, values, names, and the functions that read them.
+/// Declares the constants once: their fields, values, names, and the functions that read them; `code` marks costs of
+/// the product's code.
 macro_rules! constants {
-    ($($(#[$about:meta])+ $field:ident = $value:expr;)+) => {
+    ($($(#[$about:meta])+ $field:ident = $value:expr $(, $code:ident)?;)+) => {
         /// The constants of a run.
         ///
         /// A constant is read by the function of its name, which notes that it was: see [`Constants::read`].
@@ -28,6 +33,9 @@ macro_rules! constants {
         #[serde(deny_unknown_fields, default)]
         pub struct Constants {
             $($field: f64,)+
+            /// How much longer code takes on the machine that they are for.
+            #[serde(skip, default = "as_measured")]
+            slowness: f64,
             #[serde(skip)]
             reads: Reads,
         }
@@ -39,7 +47,7 @@ macro_rules! constants {
 
         impl Default for Constants {
             fn default() -> Constants {
-                Constants { $($field: $value,)+ reads: Reads::default() }
+                Constants { $($field: $value,)+ slowness: as_measured(), reads: Reads::default() }
             }
         }
 
@@ -60,6 +68,10 @@ macro_rules! constants {
                 $(#[$about])+
                 pub fn $field(&self) -> f64 {
                     self.reads.note(At::$field);
+                    $(if stringify!($code) == "code" {
+                        return self.of_code(self.$field);
+                    })?
+                    #[allow(unreachable_code)]
                     self.$field
                 }
             )+
@@ -76,13 +88,14 @@ constants! {
     /// same manual, Nehalem to Skylake.
     lines_random = 10.0;
     /// Look-ups in a tree that a core has under way at once. 10: batches go down side by side, each asking for its next
-    /// line. `nearside bench keyed --dense --threads 1` (revision 09a7c58), a look-up in batches of 1 and of 1,000:
-    /// 1,466 and 168 ns with 24 million keys; 54 and 49.5 ns with 50,000, which wait for nothing. So waits are shared
-    /// by 11.9 (on a busy machine, both alike). More than `lines_random` no core of the papers has on its way.
+    /// line. By the example `costs` of crates/units waits are shared by 9 to 12 look-ups with 24 million keys and by 16
+    /// to 20 with 8 or 64 million. More than `lines_random` no core of the papers has on its way.
     lookups_in_flight = 10.0;
     /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology
     /// Journal 2002 (16 to 28 percent on server loads).
     smt_gain = 1.25;
+    /// How fast a core is beside what its published figure says (`Machine::core_slowness`). 1.
+    core_speed = 1.0;
     /// Latency of a line in the last-level cache, in ns. 25: 50 to 60 cycles at 2.3 to 2.8 GHz, same manual as above.
     llc_ns = 25.0;
     /// Bytes moved per byte written: the line is read before it is written. 2: write-allocate caches.
@@ -100,51 +113,77 @@ constants! {
     remote_under_load = 1.0;
     /// Scanning a code, in ns per row and thread. 0.25: `bench/floors`, the work per code that `docs/design/speed.md`
     /// uses; the kernels do 0.26 where memory bounds them.
-    scan_ns_per_row = 0.25;
+    scan_ns_per_row = 0.25, code;
     /// A row of a result: gather its code, make its value, write it; ns per row and thread. 6: compare scan, 100 M rows
     /// on two threads, (41.4 - 11.5) ms * 2 / 10 M rows at 10 percent (bench/results, revision 87d6b76).
-    result_ns_per_row = 6.0;
+    result_ns_per_row = 6.0, code;
     /// Adding a code's value to a sum, in ns per row. 0.5: `bench/floors`.
-    sum_ns_per_row = 0.5;
+    sum_ns_per_row = 0.5, code;
     /// The work of a random access besides waiting for memory, in ns. 4: `bench/floors`.
-    random_access_ns = 4.0;
-    /// Looking a value up in an index, without waiting for memory, in ns per key. 36: `nearside bench keyed --keys
-    /// 500000 --dense --threads 1`, 21.7 million per second (revision 66b6fec, on a busy machine, so at most that),
-    /// less the waits for four lines in the last-level cache, `lookups_in_flight` at a time. Drawing the key is in it.
-    lookup_ns = 36.0;
-    /// Setting the value of a key in an index, without waiting for memory, in ns per key. 175: as above, 5.4 million
-    /// per second, so 139 ns more than a look-up. The version from before is kept, which the paper's upsert does not.
-    upsert_ns = 175.0;
+    random_access_ns = 4.0, code;
+    /// Looking a key up in an index, without waiting for memory, in ns. 17: `cargo run --release -p nearside-units
+    /// --example costs`, batches of 1,000 in an index of 50,000 dense keys, which a core's own cache holds; the shared
+    /// index takes as long. Drawing the key, 6 ns, and checking the value are in it.
+    lookup_ns = 17.0, code;
+    /// Setting the value of a key that a unit has, without waiting for memory, in ns. 105: as above. The version from
+    /// before is kept and the statement can be undone, which the paper's upsert cannot.
+    upsert_ns = 105.0, code;
+    /// The same in a shared index, by atomic instructions, without versions, in ns. 34: as above.
+    shared_upsert_ns = 34.0, code;
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
     /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads
     /// in 1.63 s with two threads (`docs/design/speed.md`), reading Parquet included.
-    encode_ns_per_value = 28.0;
+    encode_ns_per_value = 28.0, code;
     /// Moving pages between nodes, ns per byte and thread. 1.67: 600 MB/s of `move_pages`, Goglin and Furmento, IPDPS
     /// 2009.
     move_ns_per_byte = 1.67;
     /// A task from submission to completion, besides its work, in ns. 210: `nearside bench sched`.
-    task_ns = 210.0;
-    /// A piece of work that travels in a batch, in ns. 14: `nearside bench sched`, batches of 1000. Also what routing
-    /// and receiving a command of a unit costs, each.
-    batched_ns = 14.0;
-    /// A look-up within a command of a unit, in bytes. 8: its key. A command carries a batch of keys and names the
-    /// function that the unit calls with what it finds, so there is a header per buffer and no result on its way back.
-    command_bytes = 8.0;
+    task_ns = 210.0, code;
+    /// A key of a look-up that goes to its unit in a command with others, in ns: copied out and in, gathered, its value
+    /// told. 4.5: the same example, look-ups in batches of 8,192 by commands less direct ones, one unit, one thread.
+    routed_key_ns = 4.5, code;
+    /// Halving the ranges of keys once, on the way to the one whose unit is the key's, in ns. 1.9: the same example,
+    /// commands of one key that are only routed to 64 units less those to one, over the six halvings.
+    owner_ns = 1.9, code;
+    /// A command from its sender to its unit, besides its keys, in ns: its head written, copied, read, answered, told.
+    /// 45: the same example, a look-up as a command of its own less one in a batch, one unit, one thread, 128 sent
+    /// together.
+    command_ns = 45.0, code;
+    /// Sending what an outgoing buffer holds, in ns, besides waiting for the other unit's lines. 44: the same example,
+    /// commands sent one by one less those sent by 128, 64 units.
+    send_ns = 44.0, code;
+    /// A command besides its keys, in bytes. 32: four words (`units/src/routing/command.rs`). A key has eight.
+    command_head_bytes = 32.0;
     /// Handing a range of dense keys to another unit of the same node, in ns per pair. 0.11: `nearside bench keyed
     /// --keys 8000000 --dense --transfers`, the fastest of 18 transfers of 4 million pairs (release, revision 09a7c58,
     /// nothing else on the machine).
-    link_ns_per_pair = 0.11;
+    link_ns_per_pair = 0.11, code;
     /// The same to a unit of another node, whose memory is another arena, in ns per pair. 2.26: as above.
-    copy_ns_per_pair = 2.26;
+    copy_ns_per_pair = 2.26, code;
     /// Waking a parked worker, in ns. 23,750: half of the round trip of 47.5 us that `nearside bench sched` measures.
-    wake_ns = 23_750.0;
+    wake_ns = 23_750.0, code;
     /// Binding and starting a prepared statement, in ns. 4,400: `nearside bench plan`.
-    statement_ns = 4_400.0;
+    statement_ns = 4_400.0, code;
+}
+
+fn as_measured() -> f64 {
+    1.0
 }
 
 impl Constants {
+    /// These constants on cores that take so many times as long for code as the one that it was measured on, however
+    /// long those took that they were for before. The same list of what was read.
+    pub fn on_cores(&self, slowness: f64) -> Constants {
+        Constants { slowness, ..self.clone() }
+    }
+
+    fn of_code(&self, measured: f64) -> f64 {
+        // Where cores are as fast as the one that was measured, nothing depends on how that is told.
+        if self.slowness == as_measured() { measured } else { measured * self.slowness / self.core_speed() }
+    }
+
     /// Equal constants of which nothing has been read yet.
     pub fn unread(&self) -> Constants {
         Constants { reads: Reads::default(), ..self.clone() }
@@ -209,6 +248,19 @@ mod tests {
         assert_eq!(constants.scaled("task_ns", 0.0), None);
         let fields = serde_json::to_value(&constants).unwrap();
         assert_eq!(fields.as_object().unwrap().len(), Constants::NAMES.len(), "every field is listed");
+    }
+
+    #[test]
+    fn code_takes_as_much_longer_as_a_core_is_slower_and_memory_does_not() {
+        let constants = Constants::default();
+        let there = constants.on_cores(4.0);
+        assert_eq!(there.lookup_ns(), constants.lookup_ns() * 4.0);
+        assert_eq!(there.on_cores(4.0).lookup_ns(), there.lookup_ns(), "once, however often it is said");
+        assert_eq!((there.llc_ns(), there.move_ns_per_byte()), (constants.llc_ns(), constants.move_ns_per_byte()));
+        assert_eq!(there.read(), ["core_speed", "llc_ns", "lookup_ns", "move_ns_per_byte"]);
+        assert_eq!(constants.read(), there.read(), "one list");
+        let faster = constants.scaled("core_speed", 2.0).unwrap().on_cores(4.0);
+        assert!((faster.lookup_ns() * 2.0 / there.lookup_ns() - 1.0).abs() < 1e-12);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::result::Metric;
 /// What seeds and lengths of runs move a throughput by: `>` must exceed it, `>=` may fall behind by it.
 const NOISE: f64 = 0.02;
 /// What counts as equal: as for ratio claims.
-pub(super) const CLOSE: f64 = 0.15;
+pub(super) const CLOSE: f64 = 0.10;
 
 /// An arithmetic expression over the figures of points.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -49,7 +49,7 @@ pub enum Relation {
     Above,
     /// The left one is larger, or smaller by no more than the noise of runs (2%).
     NotBelow,
-    /// They differ by at most 15%.
+    /// They differ by at most 10%.
     Close,
 }
 

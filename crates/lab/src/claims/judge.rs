@@ -25,9 +25,16 @@ pub enum Verdict {
     /// It is a figure of the machine that is simulated.
     #[serde(rename = "input")]
     Input,
+    /// It is so because the simulator was built so; that repeats nothing.
+    #[serde(rename = "by construction")]
+    ByConstruction,
 }
 
 impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 5] =
+        [Verdict::Holds, Verdict::Misses, Verdict::NotYet, Verdict::Input, Verdict::ByConstruction];
+
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -35,6 +42,7 @@ impl Verdict {
             Verdict::Misses => "misses",
             Verdict::NotYet => "not yet",
             Verdict::Input => "input",
+            Verdict::ByConstruction => "by construction",
         }
     }
 }
@@ -84,7 +92,8 @@ impl Parts {
     fn value(&mut self, expected: &Expectation, figures: Lookup<'_>) {
         let Some(value) = expected.value.value(figures) else { return self.missing.push(expected.what.clone()) };
         let error = relative(value, expected.published);
-        self.obtained.push(format!("{} {}", expected.what, figure(value)));
+        let built = if expected.by_construction { " (by construction)" } else { "" };
+        self.obtained.push(format!("{} {}{built}", expected.what, figure(value)));
         self.values.push((expected.what.clone(), value));
         self.error = Some(self.error.map_or(error, |worst| if error.abs() > worst.abs() { error } else { worst }));
         let same_side = expected.side_of.is_none_or(|side| (value > side) == (expected.published > side));

@@ -366,7 +366,12 @@ fn result_of(one: &ClaimPoints, jobs: &[Job], results: &[JobResult]) -> ClaimRes
     match &one.rule.rule {
         Rule::NotYet { missing } => result.reason = missing.clone(),
         Rule::Input { of } => input(&mut result, of),
-        Rule::Table { table, within } => table::judge_table(&mut result, *table, *within),
+        Rule::Table { table, within, measured_within } => {
+            table::judge_table(&mut result, *table, (*within, *measured_within));
+            if result.verdict == Verdict::Misses {
+                result.reason = format!("{}. {}", result.reason, one.rule.about.if_missed);
+            }
+        }
         rule => {
             let figures = |name: &str, metric: Metric| match &results[*one.points.get(name)?] {
                 Ok(record) => record.get(metric),
@@ -384,6 +389,10 @@ fn result_of(one: &ClaimPoints, jobs: &[Job], results: &[JobResult]) -> ClaimRes
             let failed: Vec<&RunError> = one.points.values().filter_map(|at| results[*at].as_ref().err()).collect();
             if let Some(first) = failed.first() {
                 result.reason = first.to_string();
+            }
+            if result.verdict == Verdict::Holds && !one.rule.about.by_construction.is_empty() {
+                result.verdict = Verdict::ByConstruction;
+                result.reason = one.rule.about.by_construction.clone();
             }
             if result.verdict == Verdict::Misses && !one.rule.about.if_missed.is_empty() {
                 result.reason = format!("{}. {}", result.reason, one.rule.about.if_missed);

@@ -27,14 +27,14 @@ fn figures(name: &str, metric: Metric) -> Option<f64> {
 #[test]
 fn every_row_has_a_rule_and_every_rule_a_row() {
     let rows = claims().expect("the list is right");
-    assert_eq!(rows.len(), 55);
+    assert_eq!(rows.len(), 56);
     let rules = rules().expect("the rules are right");
     let ids: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids.len(), 55);
+    assert_eq!(ids.len(), 56);
     assert_eq!(ids, rules.keys().map(String::as_str).collect());
     let everything = ClaimSelection { full: false, only: &[], changes: None };
     let (prepared, jobs) = prepare(&everything).expect("every point is one of its experiment");
-    assert_eq!(prepared.len(), 55);
+    assert_eq!(prepared.len(), 56);
     assert!(jobs.len() > 50);
     // A row's machine is the one that its points run on, unless a point says otherwise.
     for one in &prepared {
@@ -80,17 +80,17 @@ fn verdict_of(rule: &str) -> (Verdict, Option<f64>, String) {
 }
 
 #[test]
-fn ratios_hold_within_fifteen_percent_and_on_their_side() {
+fn ratios_hold_within_ten_percent_and_on_their_side() {
     let ratio = |published: f64, side: &str| {
         verdict_of(&format!(
             "rule = \"values\"\nexpect = \
              [{{ what = \"r\", value = \"a.throughput / b.throughput\", published = {published}{side} }}]"
         ))
     };
-    assert_eq!(ratio(5.0, "").0, Verdict::Holds);
-    assert_eq!(ratio(3.83, "").0, Verdict::Holds);
-    assert_eq!(ratio(3.8, "").0, Verdict::Misses);
-    assert_eq!(ratio(5.2, "").0, Verdict::Misses);
+    assert_eq!(ratio(4.85, "").0, Verdict::Holds);
+    assert_eq!(ratio(4.01, "").0, Verdict::Holds);
+    assert_eq!(ratio(3.99, "").0, Verdict::Misses);
+    assert_eq!(ratio(4.9, "").0, Verdict::Misses);
     assert!((ratio(5.0, "").1.expect("an error") + 0.12).abs() < 1e-9);
     assert_eq!(ratio(4.6, ", side_of = 4.5").0, Verdict::Misses);
     assert_eq!(ratio(4.3, ", side_of = 4.2").0, Verdict::Holds);
@@ -107,7 +107,7 @@ fn ranges_hold_inside_and_a_little_beside_but_not_across_one() {
     };
     assert_eq!(range("a.throughput", 4.0, 5.0), (Verdict::Holds, Some(0.0), String::new()));
     assert_eq!(range("a.throughput", 4.5, 5.0).0, Verdict::Holds);
-    assert_eq!(range("a.throughput", 5.5, 6.0).0, Verdict::Misses);
+    assert_eq!(range("a.throughput", 5.0, 6.0).0, Verdict::Misses);
     assert_eq!(range("b.throughput", 0.9, 0.96).0, Verdict::Misses, "no loss does not repeat a loss");
     assert_eq!(range("b.throughput", 0.96, 1.02).0, Verdict::Holds);
 }
@@ -120,8 +120,8 @@ fn orders_hold_only_when_every_comparison_does() {
     assert_eq!(order("\"a.throughput > 4.35\""), Verdict::Misses, "within the noise of runs");
     assert_eq!(order("\"a.throughput >= 4.45\""), Verdict::Holds);
     assert_eq!(order("\"a.throughput >= 4.6\""), Verdict::Misses);
-    assert_eq!(order("\"a.throughput ~ 5\""), Verdict::Holds);
-    assert_eq!(order("\"a.throughput ~ 6\""), Verdict::Misses);
+    assert_eq!(order("\"a.throughput ~ 4.8\""), Verdict::Holds);
+    assert_eq!(order("\"a.throughput ~ 5\""), Verdict::Misses);
     assert_eq!(order("\"a.latency-mean > 1\""), Verdict::NotYet, "a figure that is missing decides nothing");
 }
 
@@ -148,11 +148,27 @@ fn inputs_and_the_table_are_reported_without_a_run() {
     assert_eq!(by_id("S1").verdict, Verdict::Input);
     // The published machine gives the published change.
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
-    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(ResultKind::Modelled)));
+    // The model is the thesis' own, which is not near what it measured.
+    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Misses, Some(ResultKind::Modelled)));
+    assert_eq!(by_id("N5").values[0].1, 1.0);
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     let unknown = ClaimSelection { full: false, only: &["V99".to_string()], changes: None };
     let error = evaluate(engines, &unknown, context).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
+}
+
+#[test]
+fn what_could_not_come_out_otherwise_does_not_hold() {
+    let only = ["E13".to_string()];
+    let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
+    let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
+    let found =
+        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
+    assert_eq!(found.claims[0].verdict, Verdict::ByConstruction);
+    assert!(found.claims[0].reason.contains("Caches hold what fits"));
+    assert_eq!((found.count(Verdict::Holds), found.count(Verdict::ByConstruction)), (0, 1));
 }
 
 /// Throughput, its lowest, and the time until it is back, by the balancer of a point.
@@ -217,7 +233,7 @@ fn balancers_are_judged_by_their_drops_their_recovery_and_what_they_do_in_all() 
         _ => [70.0, 50.0, 2.0],
     };
     let missed = balancing(Some(quick)).missed;
-    assert!(missed.contains("ma1.recovery > ma8.recovery") && missed.contains("ma8.throughput >= one_shot.throughput"));
+    assert!(missed.contains("ma1.recovery > ma8.recovery") && missed.contains("ma8.throughput > one_shot.throughput"));
 }
 
 #[test]

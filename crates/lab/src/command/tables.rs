@@ -97,12 +97,12 @@ pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result
     }
     aligned(out, &rows)?;
     writeln!(out)?;
-    let unmet = evaluation.claims.iter().filter(|r| matches!(r.verdict, Verdict::Misses | Verdict::NotYet));
+    let unmet = |verdict| matches!(verdict, Verdict::Misses | Verdict::NotYet | Verdict::ByConstruction);
+    let unmet = evaluation.claims.iter().filter(|result| unmet(result.verdict));
     for result in unmet {
         writeln!(out, "{} {}: {}", result.claim.id, result.verdict.word(), result.reason)?;
     }
-    let counts = [Verdict::Holds, Verdict::Misses, Verdict::NotYet, Verdict::Input]
-        .map(|verdict| format!("{} {}", evaluation.count(verdict), verdict.word()));
+    let counts = Verdict::ALL.map(|verdict| format!("{} {}", evaluation.count(verdict), verdict.word()));
     let length = if evaluation.full { "full" } else { "shortened" };
     writeln!(
         out,
@@ -174,6 +174,9 @@ pub(super) fn variations(out: &mut dyn Write, found: &[VariationResult]) -> io::
         }
         aligned(out, &rows)?;
         writeln!(out, "  {}: {found}\n", finding.word())?;
+        if !varied.is_borne_out() {
+            writeln!(out, "  no step made it hold, or it held without: 'sufficient' is not what was found\n")?;
+        }
     }
     Ok(())
 }

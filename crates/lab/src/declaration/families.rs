@@ -198,6 +198,10 @@ pub struct Store {
     pub entry_bytes: u32,
     /// Commands in an outgoing buffer before it is sent.
     pub batch: u32,
+    /// Keys that a command has at most; 0: all that a round has for one unit.
+    pub command_keys: u32,
+    /// Keys that a unit draws before it sends what its buffers hold and looks at what others have sent.
+    pub round: u32,
 }
 
 impl Default for Store {
@@ -208,6 +212,8 @@ impl Default for Store {
             keys: 8_000_000_000,
             entry_bytes: 8,
             batch: 128,
+            command_keys: 0,
+            round: 8192,
         }
     }
 }

@@ -181,7 +181,8 @@ impl Settings {
             Workload::Store(s) => {
                 positive("keys", s.keys)?;
                 positive("entry_bytes", u64::from(s.entry_bytes))?;
-                positive("batch", u64::from(s.batch))
+                positive("batch", u64::from(s.batch))?;
+                positive("round", u64::from(s.round))
             }
             Workload::Shifting(s) => shifting::check(s),
             Workload::SubDomains(s) => {

@@ -53,7 +53,7 @@ pub struct Shifting {
     pub all_seconds: f64,
     /// How long each half of them is.
     pub each_seconds: f64,
-    /// Commands in an outgoing buffer before it is sent; when measured, keys of a statement.
+    /// Keys of a statement, when measured. Simulated units send what a round of theirs has.
     pub batch: u32,
 }
 

@@ -68,6 +68,26 @@ fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
 }
 
 #[test]
+fn sufficient_is_only_what_makes_a_miss_hold() {
+    let borne_out = |finding, verdicts: &[Verdict]| {
+        let step = |verdict: &Verdict| VariationStep {
+            changed: String::new(),
+            obtained: String::new(),
+            verdict: *verdict,
+            missed: String::new(),
+        };
+        let variation =
+            Variation { claim: "V1".into(), reason: String::new(), steps: Vec::new(), finding, found: String::new() };
+        VariationResult { variation, steps: verdicts.iter().map(step).collect() }.is_borne_out()
+    };
+    use Verdict::{Holds, Misses};
+    assert!(borne_out(Finding::Sufficient, &[Misses, Misses, Holds]));
+    assert!(!borne_out(Finding::Sufficient, &[Misses, Misses, Misses]));
+    assert!(!borne_out(Finding::Sufficient, &[Holds, Holds]));
+    assert!(borne_out(Finding::Partly, &[Misses, Misses]));
+}
+
+#[test]
 fn the_design_page_says_what_the_list_says() {
     let page = include_str!("../../../../docs/design/lab.md");
     for variation in variations().expect("the list is right") {

@@ -40,7 +40,7 @@ pub(super) struct PaperMachine {
 }
 
 /// Which nodes are how far apart: a rule that stands for the paper's drawing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Links {
     /// Every node one hop from every other: classes local, one hop.
     FullyConnected,
@@ -48,6 +48,10 @@ pub(super) enum Links {
     Chassis,
     /// Two nodes per package: classes local, same package, one hop, two hops.
     DualNodePackages,
+    /// The same, where links between packages are split in two and, of a node's three neighbours in other packages, so
+    /// many lie behind a link of which both halves are in use: classes local, same package, one hop single, one hop
+    /// dual, two hops single, two hops dual.
+    SplitLinks { dual: u32 },
     /// Blades of two nodes, cubes of eight blades with long diagonals, four cubes in a square: classes local, same
     /// blade, one to four hops.
     BladesOfARack,
@@ -108,8 +112,32 @@ impl Links {
             Links::Chassis => 1 + usize::from(from / 4 != to / 4),
             Links::DualNodePackages if from / 2 == to / 2 => 1,
             Links::DualNodePackages => 2 + usize::from(from % 2 != to % 2),
+            Links::SplitLinks { .. } if from / 2 == to / 2 => 1,
+            Links::SplitLinks { dual } => {
+                // Each of the three ways to pair the four packages is one of these numbers.
+                let pairing = (from / 2) ^ (to / 2);
+                2 + 2 * usize::from(from % 2 != to % 2) + usize::from(pairing > 3 - dual)
+            }
             Links::BladesOfARack => 1 + blade_hops(from / 2, to / 2),
             Links::SubDomains => 1 + usize::from(from / 2 != to / 2),
+        }
+    }
+}
+
+impl Links {
+    /// How many links data crosses between two nodes, as the papers count them.
+    pub(super) fn hops(self, from: u32, to: u32) -> u32 {
+        let class = self.class(from, to) as u32;
+        match (self, class) {
+            (_, 0) => 0,
+            // Two hops are the last classes.
+            (Links::DualNodePackages, _) => 1 + class / 3,
+            (Links::SplitLinks { .. }, _) => 1 + class / 4,
+            // The second socket of a blade is behind the hub; of other blades NumaLinks are counted.
+            (Links::BladesOfARack, _) => (class - 1).max(1),
+            // Nothing is between the sub-domains of a package.
+            (Links::SubDomains, _) => class - 1,
+            (Links::FullyConnected | Links::Chassis, _) => class,
         }
     }
 }
@@ -137,6 +165,7 @@ impl PaperMachine {
             llc_bytes: self.llc_kib << 10,
             memory_bytes: self.memory_gib.unwrap_or(MEMORY_ASSUMED_GIB) << 30,
             coherence: self.coherence,
+            links: self.links,
             total_local: self.total_local_gib_s.map(|gib_s| gib_s * GIB),
         }
     }

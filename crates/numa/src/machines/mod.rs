@@ -18,6 +18,7 @@ use strsim::levenshtein;
 use thiserror::Error;
 
 use crate::attributes::{Attributes, AttributesError};
+use crate::ids::NodeId;
 use crate::topology::Topology;
 
 /// A description is no longer than this.
@@ -68,6 +69,14 @@ pub struct PublishedMachine {
     pub coherence: Coherence,
     /// Bytes per second of all nodes that read their own memory at once, where the paper prints them.
     pub total_local: Option<f64>,
+    links: figures::Links,
+}
+
+impl PublishedMachine {
+    /// How many links data crosses between two nodes, as the paper counts them; 0 within a node.
+    pub fn hops(&self, from: NodeId, to: NodeId) -> u32 {
+        self.links.hops(from.0, to.0)
+    }
 }
 
 /// Why a text describes no machine.

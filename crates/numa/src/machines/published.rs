@@ -133,18 +133,19 @@ pub(super) const MACHINES: &[PaperMachine] = &[
         memory_gib: Some(8),
         coherence: Coherence::Broadcast,
         total_local_gib_s: None,
-        links: Links::DualNodePackages,
+        links: Links::SplitLinks { dual: 1 },
         figures: Figures::ByClass(&[
             class(85.0, 16.4 * GB),
             class(136.0, 5.8 * GB),
             class(152.0, 4.2 * GB),
+            class(152.0, 2.9 * GB),
             class(196.0, 3.7 * GB),
+            class(196.0, 1.8 * GB),
         ]),
         notes: &[
             "HyperTransport 12.8 GB/s per full link; links between packages are split into 8-bit sublinks; snooping",
-            "assumed: nodes of equal place in their packages are one hop apart, others two",
-            "which sublinks are shared is not told: figures are those of single ones (dual: 2.9 GB/s at one hop, 1.8 \
-             at two)",
+            "assumed: nodes of equal place in their packages are one hop apart, others two; one of a node's three \
+             neighbours in other packages is behind a link of which both sublinks are in use",
         ],
     },
     PaperMachine {

@@ -28,7 +28,8 @@ pub(super) type Pairs<T> = Vec<Vec<T>>;
 pub(super) fn routes(figures: &Figures) -> Result<(Pairs<Vec<usize>>, Pairs<f64>), String> {
     let nodes = figures.latency_ns.len();
     if figures.links.is_empty() {
-        return Ok((vec![vec![Vec::new(); nodes]; nodes], ranks(&figures.latency_ns)));
+        let hops = figures.hops.clone().unwrap_or_else(|| ranks(&figures.latency_ns));
+        return Ok((vec![vec![Vec::new(); nodes]; nodes], hops));
     }
     let missing =
         |from: usize, to: usize| format!("no link leads from node {from} to node {to}; add one, or give none");

@@ -79,6 +79,10 @@ pub(crate) struct Figures {
     /// All nodes reading locally at once, where that was printed.
     pub(crate) total_local: Option<f64>,
     pub(crate) links: Vec<Link>,
+    /// How many links data crosses, where that was printed.
+    pub(crate) hops: Option<Vec<Vec<f64>>>,
+    /// See [`Machine::core_slowness`].
+    pub(crate) core_slowness: f64,
     pub(crate) notes: Vec<String>,
 }
 
@@ -196,6 +200,7 @@ impl Machine {
         figures.latency_ns = cut(&self.figures.latency_ns);
         figures.bandwidth = cut(&self.figures.bandwidth);
         figures.total_local = figures.total_local.map(|total| total * nodes as f64 / self.nodes.len() as f64);
+        figures.hops = self.figures.hops.as_deref().map(cut);
         figures.links.retain(|link| link.from < nodes && link.to < nodes);
         let shape = Shape { packages: nodes / shape.nodes_per_package, ..shape };
         figures.reshape(shape).map_err(|reason| unsound(&self.figures.name, reason))?;
@@ -273,6 +278,12 @@ impl Machine {
         self.nodes.iter().map(|node| node.cpus).sum()
     }
 
+    /// How much longer a core takes for the product's code than the one that its costs were measured on
+    /// (`constants.rs`): 1 is as long.
+    pub fn core_slowness(&self) -> f64 {
+        self.figures.core_slowness
+    }
+
     /// How its caches are kept coherent.
     pub fn coherence(&self) -> Coherence {
         self.figures.coherence
@@ -304,8 +315,8 @@ impl Machine {
         &self.routes[from][to]
     }
 
-    /// How many links data crosses between two nodes: those of the route, or else the rank of the pair's latency among
-    /// the classes of the machine (0 local, 1 the nearest, ..).
+    /// How many links data crosses between two nodes: those of the route, or as a paper counts them, or else the rank
+    /// of the pair's latency among the classes of the machine (0 local, 1 the nearest, ..).
     pub fn hops(&self, from: usize, to: usize) -> f64 {
         self.hops[from][to]
     }
@@ -409,6 +420,9 @@ impl Figures {
         let good = |figure: f64| figure.is_finite() && figure > 0.0;
         if let Some(total) = self.total_local.filter(|total| !good(*total)) {
             return Some(format!("its total local bandwidth is {total}; it must be above zero, or left out"));
+        }
+        if !good(self.core_slowness) {
+            return Some(format!("its core_slowness is {}; it must be above zero, or left out", self.core_slowness));
         }
         let wrong = |link: &&Link| {
             link.from >= nodes || link.to >= nodes || link.from == link.to || !good(link.bytes_per_second)

@@ -1,8 +1,9 @@
 //! A machine from what a probe measured.
 //!
 //! # Limits
-//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing. Memory of nodes
-//! without cpus counts; what their (missing) cpus would read is filled in from the nearest row and never used.
+//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing; nor how fast cores
+//! are: as fast as the one that costs of code were measured on. Memory of nodes without cpus counts; what their
+//! (missing) cpus would read is filled in from the nearest row and never used.
 
 use numa::{Attributes, Coherence, MachineDescription, NodeId};
 
@@ -35,6 +36,8 @@ pub(super) fn figures(name: &str, described: &MachineDescription) -> Result<Figu
         bandwidth,
         total_local: None,
         links: Vec::new(),
+        hops: None,
+        core_slowness: 1.0,
         notes,
     })
 }

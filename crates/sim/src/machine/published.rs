@@ -6,8 +6,8 @@
 //! first-touch memory with all threads, the mean of its four kernels; their remote figures are those for all threads of
 //! a node.
 //!
-//! # Limits
-//! Split links of eris-amd-8 count as single ones: which pairs share a link is not told.
+//! Cores are as much slower than the one that costs of code were measured on as their single-thread marks are lower
+//! ([`SINGLE_THREAD`]). A mark is an average of users' runs, which differ by some 10% from cpu to cpu of a kind.
 
 use numa::{Attributes, MachineDescription, NodeId, PublishedMachine, published_machines};
 
@@ -15,6 +15,28 @@ use super::{Figures, Shape};
 
 /// Machines without printed latencies, and the one whose pairs of the same places stand in.
 const LATENCIES_OF: [(&str, &str); 2] = [("nbb-xeon-4", "westmere-ex-8"), ("nbb-opteron-8", "eris-amd-8")];
+/// Single-thread marks of PassMark's PerformanceTest 10 (list of 2022), and whose they are: the machine's own cpu's, or
+/// of one of the same core and nominal clock where that one is not listed.
+const SINGLE_THREAD: [(&str, f64, &str); 12] = [
+    ("ivybridge-ex-4", 1621.0, "Xeon E5-2670 v2 at 2.50 GHz"),
+    ("ivybridge-ex-32", 1794.0, "Xeon E5-2680 v2 at 2.80 GHz"),
+    ("ivybridge-ex-16", 1794.0, "Xeon E5-2680 v2 at 2.80 GHz"),
+    ("westmere-ex-8", 1147.0, "Xeon E5645 at 2.40 GHz"),
+    ("eris-intel-4", 1139.0, "Xeon L5640 at 2.27 GHz"),
+    ("eris-amd-8", 849.0, "Opteron 6274"),
+    ("eris-sgi-64", 1393.0, "Xeon E5-4650L"),
+    ("broadwell-2-cod-off", 1911.0, "Xeon E5-2699 v4"),
+    ("broadwell-2-cod-on", 1911.0, "Xeon E5-2699 v4"),
+    ("skylake-2-snc-off", 1996.0, "Xeon Platinum 8180"),
+    ("skylake-2-snc-on", 1996.0, "Xeon Platinum 8180"),
+    ("nbb-xeon-4", 1062.0, "Xeon E5520 at 2.27 GHz"),
+];
+/// The core of nbb-opteron-8 (Opteron 6168, 1.9 GHz) by its clock: the Opteron 2384 of the same core at 2.7 GHz has
+/// 1,074.
+const K10_MARK: f64 = 1074.0 * 1.9 / 2.7;
+/// The core that costs of code were measured on, Zen 5 at 4.4 GHz: an EPYC 9654 (Zen 4, 3.7 GHz) has 2,893, and its
+/// maker says that the next one does 17% more per cycle.
+const MEASURED_MARK: f64 = 2893.0 / 3.7 * 1.17 * 4.4;
 /// What [`numa`] calls memory that lies where it was first touched.
 const FIRST_TOUCH: &str = "first touch";
 
@@ -54,6 +76,13 @@ fn figures(machine: &PublishedMachine) -> Result<Figures, String> {
         let local = controller.filter(|_| from == to);
         printed.read_bytes_per_second(from, to).or(local).or_else(written)
     })?;
+    let hops = square(&shape, "hops", &|from, to| Some(f64::from(machine.hops(from, to))))?;
+    let known = SINGLE_THREAD.iter().find(|(name, ..)| *name == machine.name);
+    let (mark, cpu) = known.map_or((K10_MARK, "Opteron 2384 by its clock"), |(_, mark, cpu)| (*mark, *cpu));
+    let core_slowness = MEASURED_MARK / mark;
+    notes.push(format!(
+        "assumed: code takes {core_slowness:.1} times as long as where it was measured, by the mark of {cpu}"
+    ));
     Ok(Figures {
         name: machine.name.to_owned(),
         source: machine.source.to_owned(),
@@ -64,6 +93,8 @@ fn figures(machine: &PublishedMachine) -> Result<Figures, String> {
         bandwidth,
         total_local: machine.total_local,
         links: Vec::new(),
+        hops: Some(hops),
+        core_slowness,
         notes,
     })
 }

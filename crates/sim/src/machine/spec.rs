@@ -6,6 +6,7 @@
 //! nodes_per_package = 4
 //! cores_per_node = 8
 //! threads_per_core = 2                        # 1 if left out
+//! core_slowness = 2.5                         # how much longer code takes than where it was measured; 1 if left out
 //! llc_mb = 32                                 # per node, MiB; 32 if left out
 //! memory_gb = 64                              # per node, GiB; 64 if left out
 //! coherence = "directory"                     # or "broadcast"; directory if left out
@@ -35,6 +36,7 @@ struct Specification {
     cores_per_node: usize,
     #[serde(default = "one")]
     threads_per_core: usize,
+    core_slowness: Option<f64>,
     llc_mb: Option<f64>,
     memory_gb: Option<f64>,
     coherence: Option<Coherence>,
@@ -98,6 +100,8 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
         bandwidth,
         total_local: given.total_local_gb_s.map(|gb_s| gb_s * GB),
         links: given.link.iter().flat_map(both).collect(),
+        hops: None,
+        core_slowness: given.core_slowness.unwrap_or(1.0),
         notes: vec!["every figure was given, none measured".to_owned()],
     })
 }

@@ -100,6 +100,12 @@ impl Default for Options {
 }
 
 impl Options {
+    /// These options with the costs of this machine's cores: those that [`run`] has, for building statements before it.
+    #[must_use]
+    pub fn on(&self, machine: &Machine) -> Options {
+        Options { constants: self.constants.on_cores(machine.core_slowness()), ..self.clone() }
+    }
+
     /// The slots that a run of this machine has, for building statements before it.
     pub fn layout(&self, machine: &Machine) -> Layout {
         Layout::new(machine.topology(), self.threads, self.split)
@@ -144,6 +150,7 @@ pub fn run(machine: &Machine, options: &Options, workload: &mut dyn Workload) ->
     if options.measured_ns == 0 {
         return Err(SimError::NoTime);
     }
+    let options = &options.on(machine);
     let layout = options.layout(machine);
     engine::Engine::new(machine, options, &layout).run(workload)
 }
@@ -156,6 +163,7 @@ pub(crate) fn broken_run(
     workload: &mut dyn Workload,
     canary: Option<crate::canary::Canary>,
 ) -> Result<Outcome, SimError> {
+    let options = &options.on(machine);
     let layout = options.layout(machine);
     let mut engine = engine::Engine::new(machine, options, &layout);
     engine.pool.canary = canary;

@@ -76,7 +76,7 @@ fn lazy_rates_come_out_as_exact_ones() {
         (Placement::RoundRobin, Preset::Target),
         (Placement::Ivp(8), Preset::Bound),
     ] {
-        let lazy = Options { measured_ns: 4_000_000_000, ..options(preset) };
+        let lazy = Options { measured_ns: 16_000_000_000, ..options(preset) };
         let exact = Options { resolve: Resolve::Exact, ..lazy.clone() };
         let lazy = scans("westmere-ex-8", placement, &lazy, 300);
         let exact = scans("westmere-ex-8", placement, &exact, 300);

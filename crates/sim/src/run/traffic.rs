@@ -23,7 +23,7 @@ use super::Resolve;
 use crate::constants::Constants;
 use crate::flow::{Class, Solver};
 use crate::machine::Machine;
-use crate::workload::{LINE_BYTES, TaskStage};
+use crate::workload::{LINE_BYTES, TaskStage, UnderWay};
 
 /// A kind of stage, per unit: a byte, or a nanosecond of cpu time where no memory is touched.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) struct Profile {
     streamed: Vec<(usize, f64)>,
     lines: Vec<(usize, f64)>,
     memory: bool,
-    chained: bool,
+    under_way: UnderWay,
 }
 
 /// A kind of stage, by place among the profiles.
@@ -133,7 +133,7 @@ impl<'a> Traffic<'a> {
             streamed: per_unit(&stage.streamed),
             lines: per_unit(&stage.lines),
             memory: bytes > 0.0,
-            chained: stage.chained,
+            under_way: stage.under_way,
         };
         let next = self.profiles.len() as ProfileId;
         let id = *self.by_key.entry(profile.key()).or_insert(next);
@@ -329,7 +329,11 @@ impl<'a> Traffic<'a> {
             if all > 0.0 { all / at_once() } else { 0.0 }
         };
         let constants = self.constants;
-        let lines = || if work.chained { constants.lookups_in_flight() } else { constants.lines_random() };
+        let lines = || match work.under_way {
+            UnderWay::Lines => constants.lines_random(),
+            UnderWay::Lookups => constants.lookups_in_flight(),
+            UnderWay::One => 1.0,
+        };
         [work.cpu_ns, wait(&work.lines, &lines), wait(&work.streamed, &|| LINE_BYTES * constants.lines_streamed())]
     }
 
@@ -391,7 +395,7 @@ impl Profile {
         };
         let mut key = vec![
             self.cpu_ns.to_bits(),
-            u64::from(self.memory) | u64::from(self.chained) << 1,
+            u64::from(self.memory) | (self.under_way as u64) << 1,
             self.streamed.len() as u64,
         ];
         key.extend(pairs(&self.streamed));

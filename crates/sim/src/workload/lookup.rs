@@ -5,36 +5,41 @@
 //! of a node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the
 //! same levels; with units a node's cache holds those of its own part.
 //!
-//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a buffer per
-//! unit. A full buffer is copied to where the other unit reads it and announced there.
+//! A unit also routes: in each round it draws keys, finds their owners and sends them there in commands. Those for one
+//! unit wait in a buffer, which is copied to where the other unit reads it and announced there when it is full or the
+//! round ends: so a round of few keys over many units fills no buffer. A command has as many keys of one unit as a
+//! round has, as the product's look-ups of batches, or fewer.
 //!
 //! An upsert goes the same way, carries a value beside its key, and writes the record's line, which goes back to
 //! memory. Where all cpus share the index, a record that a cache holds was mostly written by another node since,
 //! and comes from there.
 //!
 //! # Limits
-//! Upserts set values of keys that are there: no node grows. An atomic instruction costs no more than a plain one, and
-//! what a unit's upsert costs to keep the version from before is also counted where the index is shared. Keys are
-//! uniform. What is cached is what would be cached in the long run; there is no warming up.
+//! Upserts set values of keys that are there: no node grows. Keys are uniform. What is cached is what would be cached
+//! in the long run; there is no warming up. The paper prints neither how many keys a round has nor how many a command:
+//! those of the product are assumed.
 //!
 //! Source: Kissinger et al., ADMS 2014, sections 3.2, 4.1 and 4.2.
 
 use sched::policy::Layout;
 use sched::{Affinity, SlotId};
 
-use super::{Graph, LINE_BYTES, Task, TaskStage};
+use super::{Graph, LINE_BYTES, Task, TaskStage, UnderWay};
 use crate::constants::Constants;
 use crate::machine::Machine;
 
 const FANOUT: f64 = 256.0;
 const POINTER_BYTES: f64 = 8.0;
 const RECORD_BYTES: f64 = 16.0;
+/// What a command has of a key.
+const KEY_BYTES: f64 = 8.0;
 /// What an upsert sends beside its key.
 const VALUE_BYTES: f64 = 8.0;
-/// Ranges in a line of the table that tells whose key it is: keys of eight bytes.
-const RANGES_PER_LINE: f64 = 8.0;
-/// Lines that announcing a buffer touches at the other unit: its descriptor, and the counter of the bytes in it.
+/// Lines that announcing a buffer touches at the other unit, by an atomic instruction each: words are taken, and the
+/// sender is counted out (`units/src/routing/README.md`).
 const ANNOUNCE_LINES: f64 = 2.0;
+/// Keys of a round unless said otherwise: as many as a sender of the product has on their way.
+pub const ROUND_KEYS: f64 = 8192.0;
 
 /// Who looks up.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,11 +48,38 @@ pub enum Index {
     Shared,
     /// Units, each in its own part.
     Units {
-        /// Commands that an outgoing buffer holds.
-        buffer: f64,
+        /// How keys travel.
+        commands: Commands,
         /// Whether the commands are also run, or only routed.
         processing: bool,
     },
+}
+
+/// How keys are sent to their units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Commands {
+    /// Commands that an outgoing buffer holds.
+    pub buffer: f64,
+    /// Keys that a command has at most; infinity: all that a round has for one unit.
+    pub keys: f64,
+}
+
+impl Commands {
+    /// A command for all that a round has for one unit, and so many commands in a buffer.
+    pub fn of_batches(buffer: f64) -> Commands {
+        Commands { buffer, keys: f64::INFINITY }
+    }
+
+    /// How many commands so many keys are, and in how many pieces they are sent, where a round has `per_unit` keys for
+    /// each unit.
+    pub(super) fn of(&self, keys: f64, per_unit: f64) -> (f64, f64) {
+        // A key that is alone goes alone.
+        let per_unit = per_unit.max(1.0);
+        let in_command = self.keys.clamp(1.0, per_unit);
+        let together = self.buffer.clamp(1.0, (per_unit / in_command).max(1.0));
+        let commands = keys / in_command;
+        (commands, commands / together)
+    }
 }
 
 /// What is done with a key.
@@ -69,7 +101,7 @@ pub struct Lookups {
     pub index: Index,
     /// What.
     pub access: Access,
-    /// Look-ups per task.
+    /// Look-ups per task, which is a unit's round.
     pub per_task: f64,
 }
 
@@ -83,9 +115,9 @@ pub(super) struct Missed {
 }
 
 impl Lookups {
-    /// Look-ups in an index of `n` keys, in tasks of 10,000.
+    /// Look-ups in an index of `n` keys, in rounds of [`ROUND_KEYS`].
     pub fn new(keys: f64, index: Index) -> Lookups {
-        Lookups { keys, index, access: Access::Lookup, per_task: 10_000.0 }
+        Lookups { keys, index, access: Access::Lookup, per_task: ROUND_KEYS }
     }
 
     /// As [`Self::new`], of upserts.
@@ -143,11 +175,17 @@ impl Lookups {
     }
 
     /// Bytes of a key within a command: an upsert has its value too.
-    fn sent_bytes(&self, constants: &Constants) -> f64 {
+    fn key_bytes(&self) -> f64 {
         match self.access {
-            Access::Lookup => constants.command_bytes(),
-            Access::Upsert => constants.command_bytes() + VALUE_BYTES,
+            Access::Lookup => KEY_BYTES,
+            Access::Upsert => KEY_BYTES + VALUE_BYTES,
         }
+    }
+
+    /// Bytes of keys that are sent to so many units.
+    pub(super) fn sent_bytes(&self, keys: f64, units: f64, constants: &Constants) -> f64 {
+        let Index::Units { commands, .. } = self.index else { return 0.0 };
+        keys * self.key_bytes() + commands.of(keys, self.per_task / units).0 * constants.command_head_bytes()
     }
 
     /// Lines that a look-up misses in all caches.
@@ -193,42 +231,33 @@ impl Lookups {
         let missed = self.missed(machine);
         match self.index {
             Index::Shared => vec![self.look(&everywhere, self.per_task, (missed, 0.0), constants)],
-            Index::Units { buffer, processing } => {
-                let route = self.route(&everywhere, self.per_task, (units, buffer), constants);
-                let receive = self.receive(home, self.per_task, constants);
+            Index::Units { processing, .. } => {
+                let mut stages = self.route(&everywhere, self.per_task, units, constants);
+                stages.push(self.receive(home, self.per_task, units, constants));
                 if processing {
-                    let look = self.look(&[home], self.per_task, (missed, constants.batched_ns()), constants);
-                    vec![route, receive, look]
-                } else {
-                    vec![route, receive]
+                    stages.push(self.look(&[home], self.per_task, (missed, constants.routed_key_ns()), constants));
                 }
+                stages
             }
         }
     }
 
-    /// Finds the owners of keys and sends the keys out, in buffers that hold so many.
-    pub(super) fn route(
-        &self,
-        everywhere: &[usize],
-        keys: f64,
-        (units, buffer): (f64, f64),
-        constants: &Constants,
-    ) -> TaskStage {
-        let out = keys * self.sent_bytes(constants) * constants.write_factor();
-        let announced = keys / buffer.max(1.0) * ANNOUNCE_LINES;
-        // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section 4), which
-        // every cache holds.
-        let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
-        let search_ns = levels * constants.random_access_ns();
-        TaskStage::cpu(keys * (constants.batched_ns() + search_ns))
-            .read_over(everywhere, out)
-            .random_over(everywhere, announced)
-            .chained()
+    /// Finds the owners of keys among so many units and sends the keys out.
+    pub(super) fn route(&self, everywhere: &[usize], keys: f64, units: f64, constants: &Constants) -> Vec<TaskStage> {
+        let Index::Units { commands, .. } = self.index else { return Vec::new() };
+        let (heads, sends) = commands.of(keys, self.per_task / units);
+        let out = self.sent_bytes(keys, units, constants) * constants.write_factor();
+        // Whose key it is: the first keys of all ranges in their order, which every cache holds.
+        let halvings = units.max(1.0).log2();
+        let own_ns =
+            keys * halvings * constants.owner_ns() + heads * constants.command_ns() + sends * constants.send_ns();
+        let announced = TaskStage::default().random_over(everywhere, sends * ANNOUNCE_LINES);
+        vec![TaskStage::cpu(own_ns).read_over(everywhere, out), announced.waiting(UnderWay::One)]
     }
 
     /// Takes keys from the own buffer.
-    pub(super) fn receive(&self, home: usize, keys: f64, constants: &Constants) -> TaskStage {
-        TaskStage::cpu(0.0).read(home, keys * self.sent_bytes(constants))
+    pub(super) fn receive(&self, home: usize, keys: f64, units: f64, constants: &Constants) -> TaskStage {
+        TaskStage::cpu(0.0).read(home, self.sent_bytes(keys, units, constants))
     }
 
     /// Looks keys up in an index on these nodes, with something more to do for each.
@@ -241,11 +270,14 @@ impl Lookups {
     ) -> TaskStage {
         let held = self.level_bytes().len() as f64 - missed.lines;
         let cached = held * constants.llc_ns() / constants.lookups_in_flight();
-        let own_ns = match self.access {
-            Access::Lookup => constants.lookup_ns(),
-            Access::Upsert => constants.upsert_ns(),
+        let own_ns = match (self.access, self.index) {
+            (Access::Lookup, _) => constants.lookup_ns(),
+            (Access::Upsert, Index::Shared) => constants.shared_upsert_ns(),
+            (Access::Upsert, Index::Units { .. }) => constants.upsert_ns(),
         };
-        let look = TaskStage::cpu(keys * (own_ns + cached + more_ns)).random_over(nodes, keys * missed.lines).chained();
+        let look = TaskStage::cpu(keys * (own_ns + cached + more_ns))
+            .random_over(nodes, keys * missed.lines)
+            .waiting(UnderWay::Lookups);
         match self.access {
             Access::Lookup => look,
             // Lines that were written go back.

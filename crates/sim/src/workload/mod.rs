@@ -44,12 +44,23 @@ pub struct TaskStage {
     pub streamed: Vec<(usize, f64)>,
     /// Lines at random places that miss all caches, per node, by place.
     pub lines: Vec<(usize, f64)>,
-    /// Whether the lines are those of look-ups, each line of which is known by the one before only: then a core has as
-    /// many in flight as it has look-ups, not as it has lines.
-    pub chained: bool,
+    /// How many of the lines a core has on their way at once.
+    pub under_way: UnderWay,
     /// Which part of its statement it is, such as [`scan::FIND`]; outcomes tell the time spent in each. 0 where nobody
     /// asks.
     pub phase: usize,
+}
+
+/// How many lines at random places a core waits for at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnderWay {
+    /// As many as it can: each is known beforehand.
+    #[default]
+    Lines,
+    /// As many as it has look-ups: each line of one is known by the line before only.
+    Lookups,
+    /// One: atomic instructions wait for each other.
+    One,
 }
 
 impl TaskStage {
@@ -92,10 +103,10 @@ impl TaskStage {
         self
     }
 
-    /// Has its lines wait for one another.
+    /// Has so many of its lines on their way at once.
     #[must_use]
-    pub fn chained(mut self) -> TaskStage {
-        self.chained = true;
+    pub fn waiting(mut self, under_way: UnderWay) -> TaskStage {
+        self.under_way = under_way;
         self
     }
 

@@ -34,7 +34,7 @@ use units::balancer::{
 use units::bench::shifting::hot_part;
 use units::routing::table::RangeTable;
 
-use super::lookup::{Index, Lookups, nodes_with_cpus};
+use super::lookup::{Commands, Index, Lookups, nodes_with_cpus};
 use super::{At, Graph, Task, TaskStage, Workload};
 use crate::constants::Constants;
 use crate::machine::Machine;
@@ -79,8 +79,6 @@ pub struct Shifting {
     pub each_ns: u64,
     /// How long a [`Tick`] is.
     pub tick_ns: u64,
-    /// Commands that an outgoing buffer holds.
-    pub buffer: f64,
 }
 
 impl Shifting {
@@ -95,7 +93,6 @@ impl Shifting {
             all_ns: 10_000_000_000,
             each_ns: 20_000_000_000,
             tick_ns: 250_000_000,
-            buffer: 128.0,
         }
     }
 
@@ -201,7 +198,10 @@ impl ShiftingClients {
         let first = |unit: usize| (u128::from(what.keys) * unit as u128 / homes.len() as u128) as u64;
         let table = RangeTable::new((0..homes.len()).map(first).collect());
         ShiftingClients {
-            index: Lookups::new(what.keys as f64, Index::Units { buffer: what.buffer, processing: true }),
+            index: Lookups::new(
+                what.keys as f64,
+                Index::Units { commands: Commands::of_batches(1.0), processing: true },
+            ),
             table: table.expect("there are as many keys as units"),
             movers: (0..movers).map(|_| Mover::default()).collect(),
             left: 0,
@@ -280,8 +280,9 @@ impl ShiftingClients {
         let mut graph = Graph::new(lookups);
         for maker in makers {
             let own = lookups / makers.len() as f64;
-            let stage = self.index.route(&everywhere, own, (units, self.what.buffer), constants);
-            graph.add(Task::new(at_slot(*maker), stage));
+            let mut task = Task::new(at_slot(*maker), TaskStage::default());
+            task.stages = self.index.route(&everywhere, own, units, constants);
+            graph.add(task);
         }
         for (node, owners) in &self.nodes {
             let hot: u64 = owners.iter().map(|unit| mix.keys[*unit]).sum();
@@ -289,8 +290,8 @@ impl ShiftingClients {
             let missed = self.index.missed_of(machine, part);
             for unit in owners.iter().filter(|unit| mix.keys[**unit] > 0) {
                 let own = lookups * mix.keys[*unit] as f64 / mix.all as f64;
-                let look = self.index.look(&[*node], own, (missed, constants.batched_ns()), constants);
-                let mut task = Task::new(at_slot(*unit), self.index.receive(*node, own, constants));
+                let look = self.index.look(&[*node], own, (missed, constants.routed_key_ns()), constants);
+                let mut task = Task::new(at_slot(*unit), self.index.receive(*node, own, units, constants));
                 task.stages.push(look);
                 graph.add(task.after(0..makers.len()));
             }

@@ -1,7 +1,7 @@
 use sched::Settings;
 use sched::policy::Layout;
 
-use super::lookup::{Index, Lookups};
+use super::lookup::{Commands, Index, Lookups, ROUND_KEYS};
 use super::query::{Input, Query};
 use super::scan::{Placement, Scans};
 use super::*;
@@ -78,7 +78,7 @@ fn the_index_is_used_as_the_product_uses_it() {
 fn units_have_more_of_their_tree_in_cache() {
     let machine = Machine::parse("eris-amd-8").unwrap();
     let shared = Lookups::new(1e9, Index::Shared);
-    let units = Lookups::new(1e9, Index::Units { buffer: 128.0, processing: true });
+    let units = Lookups::new(1e9, Index::Units { commands: Commands::of_batches(128.0), processing: true });
     assert!((shared.level_bytes().iter().sum::<f64>() / 25e9 - 1.0).abs() < 0.1, "about 25 GB, as the paper says");
     assert!(units.misses(&machine) < shared.misses(&machine));
     assert!(units.miss_ratio(&machine) < shared.miss_ratio(&machine));
@@ -91,8 +91,8 @@ fn an_upsert_is_a_look_up_that_carries_and_writes_more() {
     let machine = Machine::parse("eris-amd-8").unwrap();
     let layout = Layout::new(machine.topology(), None, sched::Split::default());
     let constants = Constants::default();
-    for index in [Index::Shared, Index::Units { buffer: 128.0, processing: true }] {
-        let moved = |lookups: Lookups| bytes(&lookups.graph(&machine, &layout, &constants)) / 640_000.0;
+    for index in [Index::Shared, Index::Units { commands: Commands::of_batches(128.0), processing: true }] {
+        let moved = |lookups: Lookups| bytes(&lookups.graph(&machine, &layout, &constants)) / (64.0 * ROUND_KEYS);
         let read = moved(Lookups::new(1e9, index));
         let written = moved(Lookups::upserts(1e9, index));
         // A line that goes back, and where it is sent a value of eight bytes: written, read before that, and taken.
@@ -102,8 +102,18 @@ fn an_upsert_is_a_look_up_that_carries_and_writes_more() {
     let small = |lookups: Lookups| lookups.misses(&machine);
     let keys = 250_000.0;
     assert!(small(Lookups::upserts(keys, Index::Shared)) > small(Lookups::new(keys, Index::Shared)) + 0.5);
-    let units = Index::Units { buffer: 128.0, processing: true };
+    let units = Index::Units { commands: Commands::of_batches(128.0), processing: true };
     assert_eq!(small(Lookups::upserts(keys, units)), small(Lookups::new(keys, units)));
+}
+
+#[test]
+fn a_round_fills_no_more_of_a_buffer_than_it_has() {
+    let singly = |buffer| Commands { buffer, keys: 1.0 };
+    assert_eq!(singly(128.0).of(10_000.0, 20.0), (10_000.0, 500.0), "20 of 128");
+    assert_eq!(singly(8.0).of(10_000.0, 20.0), (10_000.0, 1250.0));
+    assert_eq!(Commands::of_batches(128.0).of(10_000.0, 20.0), (500.0, 500.0), "a command of 20 keys each");
+    assert_eq!(Commands { buffer: 2.0, keys: 5.0 }.of(10_000.0, 20.0), (2_000.0, 1_000.0));
+    assert_eq!(Commands::of_batches(128.0).of(100.0, 0.2), (100.0, 100.0), "fewer keys than units");
 }
 
 #[test]

@@ -79,13 +79,16 @@ impl RangeTable {
 }
 
 /// The range that a key lies in, of `ranges` whose first keys `first` tells.
+///
+/// Keys come in no order, so a branch would be guessed wrongly every other time: where the compiler made one of the
+/// comparison, a key of 64 ranges took 19 ns in place of 4.
 #[inline]
 pub(crate) fn range_of(ranges: usize, first: impl Fn(usize) -> u64, key: u64) -> usize {
     let mut low = 0;
     let mut len = ranges;
     while len > 1 {
         let half = len / 2;
-        low += usize::from(first(low + half) <= key) * half;
+        low = std::hint::select_unpredictable(first(low + half) <= key, low + half, low);
         len -= half;
     }
     low

@@ -68,7 +68,8 @@ impl Engine for SimEngine {
         let options = self.options(conditions);
         // Shares its list of what is read with all clones that the run makes.
         let constants = options.constants.clone();
-        let bench = Bench { machine: machine_of(&point.settings.machine)?, options };
+        let machine = machine_of(&point.settings.machine)?;
+        let bench = Bench { options: options.on(&machine), machine };
         let outcome = match &point.settings.workload {
             Workload::Columns(columns) => columns::run(bench, columns),
             Workload::Placing(placing) => columns::placed(bench, placing),

@@ -5,7 +5,7 @@
 //! Commands of a scan are one per unit and pass. Ranges stay where they are: `shifting.rs` has units that balance.
 
 use sim::workload::RepeatedStatement;
-use sim::workload::lookup::{Index, Lookups};
+use sim::workload::lookup::{Commands, Index, Lookups};
 use sim::workload::stream::{Lies, Pass};
 
 use super::{Bench, GB, RunError, metrics};
@@ -40,7 +40,10 @@ fn scan(bench: Bench, s: &Store) -> Result<Outcome, RunError> {
 
 fn lookup(bench: Bench, s: &Store, processing: bool) -> Result<Outcome, RunError> {
     let index = match s.design {
-        StoreDesign::Units => Index::Units { buffer: f64::from(s.batch), processing },
+        StoreDesign::Units => {
+            let keys = if s.command_keys == 0 { f64::INFINITY } else { f64::from(s.command_keys) };
+            Index::Units { commands: Commands { buffer: f64::from(s.batch), keys }, processing }
+        }
         StoreDesign::Interleaved if processing => Index::Shared,
         StoreDesign::Interleaved => {
             return Err(RunError::Refused("only units route: set design=units".to_string()));
@@ -56,6 +59,7 @@ fn lookup(bench: Bench, s: &Store, processing: bool) -> Result<Outcome, RunError
         Operation::Upsert => Lookups::upserts(keys, index),
         _ => Lookups::new(keys, index),
     };
+    let lookups = Lookups { per_task: f64::from(s.round), ..lookups };
     let layout = bench.options.layout(&bench.machine);
     let graph = lookups.graph(&bench.machine, &layout, &bench.options.constants);
     let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;

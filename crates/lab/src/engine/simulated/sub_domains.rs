@@ -16,7 +16,7 @@ use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
 use sim::workload::query::{Input, Query, QueryClients};
-use sim::workload::{Graph, LINE_BYTES, RepeatedStatement, Task, TaskStage, near};
+use sim::workload::{Graph, LINE_BYTES, RepeatedStatement, Task, TaskStage, UnderWay, near};
 
 use super::{Bench, RunError, metrics};
 use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};
@@ -143,7 +143,9 @@ fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
         (_, Some(package)) if s.workers == Where::Both => Affinity::Near { place: Place::Package(package), hard: true },
         _ => Affinity::Anywhere,
     };
-    let stage = TaskStage::cpu(constants.lookup_ns() + cached * constants.llc_ns()).random_over(node, missed).chained();
+    let stage = TaskStage::cpu(constants.lookup_ns() + cached * constants.llc_ns())
+        .random_over(node, missed)
+        .waiting(UnderWay::Lookups);
     let mut graph = Graph::new(1.0);
     graph.add(Task::new(affinity, stage));
     graph

@@ -83,7 +83,7 @@ fn look_ups_go_to_the_owners_of_their_keys_and_none_is_lost() {
         let mut sent = [0.0; 8];
         for task in graph.tasks.iter().filter(|task| !task.after.is_empty()) {
             let Affinity::Slot(slot) = task.affinity else { panic!("{task:?}") };
-            sent[slot.0 as usize] += task.stages[0].bytes() / constants.command_bytes();
+            sent[slot.0 as usize] += task.stages[0].bytes() / clients.index.sent_bytes(1.0, 8.0, &constants);
         }
         assert!((sent.iter().sum::<f64>() / clients.lookups() - 1.0).abs() < 1e-9);
         for (sent, keys) in sent.iter().zip(&mix.keys) {

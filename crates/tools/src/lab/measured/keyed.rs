@@ -1,13 +1,13 @@
-//! Keyed stores (Kissinger et al., ADMS 2014, sections 4.2.1 and 4.3), measured: batches of look-ups and upserts, and
-//! throughput over time while what is written halves and moves.
+//! Keyed stores (Kissinger et al., ADMS 2014, sections 3.2, 4.2.1 and 4.3), measured: batches of look-ups and upserts,
+//! commands of one key through outgoing buffers, and throughput over time while what is written halves and moves.
 //!
 //! The calls of `nearside bench keyed`: units and callers are the slots of the scheduler; keys are dense, as in the
 //! paper. `design = "interleaved"` is the paper's baseline, one tree that every thread changes. Each point fills a
 //! store of its own, since an earlier one has moved its ranges.
 //!
 //! # Limits
-//! Look-ups read any unit's tree on the caller's own thread, where the paper routes them; so what a hot unit slows down
-//! are writes, and over time those are measured. Filling a store is not interrupted.
+//! Batches of look-ups read any unit's tree on the caller's own thread, where the paper routes them; so what a hot unit
+//! slows down are writes, and over time those are measured. Filling a store is not interrupted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,7 @@ use lab::engine::RunError;
 use lab::result::{Metric, Outcome, with_recovery};
 use numa::{Allocator, Budget, Policy};
 use sched::Scheduler;
+use units::bench::routing::measure_routing;
 use units::bench::shifting::{self, CHANGES, measure_shifting};
 use units::bench::{OrderedMap, Phase, Plan, measure};
 use units::store::{Keyed, Store as Units, UnitPlace};
@@ -35,6 +36,8 @@ const KEY_BYTES: f64 = 16.0;
 const PREFIX_BITS: u32 = 8;
 /// Keys of a statement of look-ups or upserts: the measured unit of work, as outgoing buffers are not measured.
 const BATCH: usize = 1000;
+/// Commands that are sent between two looks at the time.
+const COMMANDS: u64 = 1_000_000;
 
 /// What holds the keys of a point.
 enum Kept {
@@ -63,7 +66,7 @@ pub fn run(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
     let phase = match asked.operation {
         Operation::Lookup => Phase::Lookup,
         Operation::Upsert => Phase::Upsert,
-        Operation::Scan | Operation::Route => unreachable!("passes.rs has these"),
+        Operation::Scan | Operation::Route => unreachable!("these are not batches of keys"),
     };
     let database = bench.stored.database();
     let scheduler = database.scheduler();
@@ -90,13 +93,52 @@ pub fn run(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
         }
         rates.push(measure(scheduler, kept.map(), plan, phase).map_err(RunError::Failed)?);
     }
-    // Phases are of equal work, so the mean is that of their times.
-    let per_second = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
     let mut found = Outcome::default()
-        .with(Metric::Throughput, per_second * 60.0)
+        .with(Metric::Throughput, mean_rate(&rates) * 60.0)
         .with(Metric::MemoryUsed, kept.used_bytes() as f64 / GB);
     found.notes.extend(note.into_iter().chain(routed));
     Ok(found)
+}
+
+/// Commands of one key each, sent in buffers of a size, for the time of the point: only routed, or looked up.
+pub fn run_commands(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
+    if asked.design != StoreDesign::Units {
+        return Err(RunError::Refused("only units are sent commands: set design=units".to_string()));
+    }
+    if asked.command_keys != 1 {
+        let reason = "commands that are measured have one key each: set command_keys=1, or 0 for look-ups in batches";
+        return Err(RunError::Refused(reason.to_string()));
+    }
+    let scheduler = bench.stored.database().scheduler();
+    let budget = Budget::new("keys of the lab", bench.memory_bytes);
+    let (plan, note) = plan(bench, asked.keys, BATCH);
+    let keyed = filled(scheduler, UnitPlace::of_slots(scheduler, &budget), plan)?;
+    let begin = Instant::now();
+    let length = Duration::from_secs_f64(bench.conditions.seconds);
+    let mut rates = Vec::new();
+    while rates.is_empty() || begin.elapsed() < length {
+        if bench.conditions.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
+        let commands = plan.keys.min(COMMANDS);
+        let point = measure_routing(scheduler, &keyed, plan, asked.batch as usize, commands);
+        let Some(point) = point.map_err(RunError::Failed)? else {
+            let units = keyed.store().units();
+            let reason = format!("batch = {}: an outgoing buffer for one of {units} units holds fewer", asked.batch);
+            return Err(RunError::Refused(reason));
+        };
+        rates.push(if asked.operation == Operation::Route { point.routed } else { point.looked_up });
+    }
+    let mut found = Outcome::default()
+        .with(Metric::Throughput, mean_rate(&rates) * 60.0)
+        .with(Metric::MemoryUsed, keyed.used_bytes() as f64 / GB);
+    found.notes.extend(note);
+    Ok(found)
+}
+
+/// The rate of phases of equal work one after the other: their times are what is averaged.
+fn mean_rate(per_second: &[f64]) -> f64 {
+    per_second.len() as f64 / per_second.iter().map(|rate| 1.0 / rate).sum::<f64>()
 }
 
 /// Writes of a range that halves and moves, with a balancer.

@@ -137,8 +137,10 @@ impl AtHand {
             Workload::Modelled(model) => hogs::run(bench, model),
             Workload::Aggregate(_) => Err(not_yet("aggregations over the paper's tables")),
             Workload::Store(asked) => match asked.operation {
+                Operation::Scan => passes::run(bench, asked),
+                Operation::Route => keyed::run_commands(&bench, asked),
+                Operation::Lookup if asked.command_keys > 0 => keyed::run_commands(&bench, asked),
                 Operation::Lookup | Operation::Upsert => keyed::run(&bench, asked),
-                Operation::Scan | Operation::Route => passes::run(bench, asked),
             },
             Workload::Shifting(asked) => keyed::run_shifting(&bench, asked),
             Workload::SubDomains(asked) => sub_domains::run(bench, &self.topology, asked),

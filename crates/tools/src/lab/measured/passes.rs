@@ -6,17 +6,16 @@
 //!
 //! # Limits
 //! An entry is the packed code of an INTEGER, of 31 bits at most. The units of the crate own keys and no columns, so a
-//! range here belongs to a node, not to a cpu. Commands that are only routed are refused; look-ups and upserts of keys
-//! are those of `keyed.rs`.
+//! range here belongs to a node, not to a cpu. Look-ups, upserts and commands are those of `keyed.rs`.
 
 use std::time::Duration;
 
-use lab::declaration::{Operation, Store, StoreDesign};
+use lab::declaration::{Store, StoreDesign};
 use lab::engine::RunError;
 use lab::result::{Metric, Outcome};
 
 use super::columns::{GB, outcome};
-use super::{Bench, failed, not_yet};
+use super::{Bench, failed};
 use crate::bench::clients::{Load, Query, WARM_UP, run_load};
 use crate::bench::uniform::Uniform;
 use crate::size::thousands;
@@ -28,9 +27,6 @@ const BITS_MAX: u32 = 31;
 
 /// Runs passes over the column.
 pub fn run(bench: Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
-    if asked.operation != Operation::Scan {
-        return Err(not_yet("commands that are only routed"));
-    }
     let bits = asked.entry_bytes.saturating_mul(8).min(BITS_MAX);
     let entry_bytes = f64::from(bits) / 8.0;
     let rows = asked.keys.min((bench.memory_bytes as f64 * COLUMN_SHARE / entry_bytes) as u64).max(1);
