@@ -6,8 +6,8 @@ use numa::NodeId;
 
 use crate::history::History;
 use crate::limits::{
-    AS_GOOD, BUSY_MIN, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, STEP_MIN, UNBALANCED_MIN,
-    UNBALANCED_PERIODS,
+    AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, ITEMS_MAX, LARGEST, PLANS_MAX, STEP_MIN,
+    UNBALANCED_MIN, UNBALANCED_PERIODS,
 };
 use crate::plan::{Loads, Place};
 use crate::{Item, ItemId, Lies, Observation};
@@ -103,20 +103,34 @@ impl Placer {
     /// What to do about a period. What comes is to be done at once or not at all: nothing is decided about these items
     /// for a while.
     pub fn decide(&mut self, observation: &Observation) -> Vec<Decision> {
-        self.history.observe(observation);
         if observation.nodes.len() < 2 || observation.seconds <= 0.0 {
             return Vec::new();
         }
+        self.history.observe(observation);
         let loads = Loads::new(observation, &self.history);
-        if !is_unbalanced(&loads) {
+        let (was_seen, is_left) = (Loads::is_seen(observation, is_unbalanced), is_unbalanced(&loads));
+        if !was_seen || !is_left {
             self.unbalanced = 0;
-            return self.put_together(observation, &loads);
+            return if was_seen || is_left { Vec::new() } else { self.put_together(observation, &loads) };
         }
         self.unbalanced += 1;
-        match self.unbalanced < UNBALANCED_PERIODS {
-            true => Vec::new(),
-            false => self.balance(observation, loads),
+        if self.unbalanced < UNBALANCED_PERIODS {
+            return Vec::new();
         }
+        // Also where nothing helps: what has to be tried is tried again after as many periods.
+        self.unbalanced = 0;
+        let mut items: Vec<usize> = (0..observation.items.len()).filter(|item| loads.load(*item) > 0.0).collect();
+        items.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));
+        items.truncate(ITEMS_MAX);
+        let loads = loads.restricted(&items);
+        let items = items.into_iter().map(|item| observation.items[item].clone()).collect();
+        self.balance(&Observation { items, seconds: observation.seconds, nodes: observation.nodes.clone() }, loads)
+    }
+
+    /// Nobody looked for a while: what was seen before counts no more. What users undid does.
+    pub fn begin_anew(&mut self) {
+        self.unbalanced = 0;
+        self.history.forget_loads();
     }
 
     /// A user undid a decision: it is not made again.
@@ -135,13 +149,14 @@ impl Placer {
         if is_unbalanced(&plans[0].1) {
             let is_hot = |node: &usize| loads.utilisation(*node) > (1.0 + UNBALANCED_MIN) * mean;
             for hot in (0..observation.nodes.len()).filter(is_hot) {
-                for first in self.first_steps(observation, &loads, hot) {
+                let left = PLANS_MAX.saturating_sub(plans.len());
+                for first in self.first_steps(observation, &loads, hot).into_iter().take(left) {
                     plans.push(self.plan(observation, &loads, vec![first]));
                 }
             }
-            plans.extend(
-                self.divided(observation, &loads).into_iter().map(|first| self.plan(observation, &loads, first)),
-            );
+            for first in self.divided(observation, &loads) {
+                plans.push(self.plan(observation, &loads, first));
+            }
         }
         let peak = |plan: &(Vec<Place>, Loads)| plan.1.peak();
         let best = plans.iter().map(peak).fold(f64::INFINITY, f64::min);
@@ -252,7 +267,10 @@ impl Placer {
         largest: &[usize],
     ) -> Vec<(f64, Vec<Place>)> {
         let mut steps = Vec::new();
-        for other in (0..observation.nodes.len()).filter(|other| *other != node) {
+        let mut others: Vec<usize> = (0..observation.nodes.len()).filter(|other| *other != node).collect();
+        others.sort_by(|a, b| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b)));
+        others.truncate(COOLEST);
+        for other in others {
             let others = self.largest(observation, loads, other);
             for (a, b) in largest.iter().flat_map(|a| others.iter().map(move |b| (*a, *b))) {
                 let exchange = [(a, node, other), (b, other, node)].map(|(place, from, to)| {
@@ -274,7 +292,7 @@ impl Placer {
     fn places(&self, observation: &Observation, loads: &Loads, place: usize) -> Vec<Place> {
         let item = &observation.items[place];
         let Lies::Ranges(from) = &item.lies else { return Vec::new() };
-        let most = if item.is_divisible { observation.nodes.len() } else { from.len() };
+        let most = item.ranges_max.min(observation.nodes.len()).max(from.len());
         // What is divided is not put together as long as it is read.
         let of = (from.len().max(1)..=most).filter_map(|ranges| {
             let has_room = |node: usize| {

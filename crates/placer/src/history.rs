@@ -42,10 +42,11 @@ impl History {
         self.period += 1;
         let most = |of: fn(&Node) -> f64| observation.nodes.iter().map(of).fold(0.0, f64::max);
         let most = [most(|node| node.bandwidth), most(|node| node.cpus)];
+        let excess = excess(observation);
         for item in &observation.items {
             let known = self.items.entry(item.id).or_default();
             let taken = [item.served.iter().sum::<u64>() as f64, item.busy.iter().sum()];
-            let load = taken.map(|taken| taken / observation.seconds);
+            let load = [0, 1].map(|of| taken[of] / observation.seconds / excess[of]);
             let is_new = known.seen == 0;
             for (known, load) in known.load.iter_mut().zip(load) {
                 *known = if is_new { load } else { SMOOTHING * *known + (1.0 - SMOOTHING) * load };
@@ -56,6 +57,11 @@ impl History {
         }
         // What is gone, tables that were dropped say, is forgotten.
         self.items.retain(|_, known| known.seen == self.period);
+    }
+
+    /// What was before counts no more: nobody looked for a while.
+    pub(crate) fn forget_loads(&mut self) {
+        self.items.values_mut().for_each(|known| known.seen = 0);
     }
 
     /// What an item takes of a resource per second, smoothed.
@@ -71,7 +77,10 @@ impl History {
     /// Whether something may be decided about an item by now.
     pub(crate) fn may_decide(&self, item: &Item) -> bool {
         // A user who undid a decision wants none like it for as long as the load is what it was.
-        let is_unwanted = |known: &Known| known.unwanted.iter().any(|(.., load)| is_same(&known.load, load));
+        let is_unwanted = |known: &Known| {
+            let holds = |at: u64| self.period < at + REMEMBERED_PERIODS;
+            known.unwanted.iter().any(|(at, _, load)| holds(*at) && is_same(&known.load, load))
+        };
         let rests = |known: &Known| known.left.as_ref().is_some_and(|(at, ..)| self.period < at + REST_PERIODS);
         let may = |known: &Known| !rests(known) && !is_unwanted(known);
         !item.is_users && item.lies != Lies::Otherwise && self.items.get(&item.id).is_none_or(may)
@@ -103,6 +112,15 @@ impl History {
         known.unwanted.push((period, place.to_vec(), known.load));
         known.left = Some((period, place.to_vec(), known.load));
     }
+}
+
+/// How many times as much as there can be was read in a period: what a long statement has taken is told at its end.
+fn excess(observation: &Observation) -> [f64; 2] {
+    let bytes: f64 = observation.items.iter().flat_map(|item| &item.served).map(|bytes| *bytes as f64).sum();
+    let busy: f64 = observation.items.iter().flat_map(|item| &item.busy).sum();
+    let bandwidth: f64 = observation.nodes.iter().map(|node| node.bandwidth).sum();
+    let cpus: f64 = observation.nodes.iter().map(|node| node.cpus).sum();
+    [(bytes, bandwidth), (busy, cpus)].map(|(taken, most)| (taken / (most * observation.seconds).max(1e-9)).max(1.0))
 }
 
 /// Whether two loads are alike.

@@ -70,8 +70,8 @@ pub struct Item {
     pub busy: Vec<f64>,
     /// Where it lies.
     pub lies: Lies,
-    /// Whether it may be divided into ranges of rows.
-    pub is_divisible: bool,
+    /// Into how many ranges of rows it can be divided; 1 where it cannot.
+    pub ranges_max: usize,
     /// Whether a user said where it lies.
     pub is_users: bool,
 }

@@ -8,7 +8,8 @@ pub const BUSY_MIN: f64 = 0.2;
 /// is left below it is so much of the throughput at most (95% of the best placement are wanted, see [`GAIN_MIN`]).
 pub const UNBALANCED_MIN: f64 = 0.05;
 
-/// Periods in a row in which the load has to be unbalanced: one or two may be a few large statements.
+/// Periods in a row in which the load has to be unbalanced, each by itself as well: one or two may be a few large
+/// statements.
 pub const UNBALANCED_PERIODS: u32 = 3;
 
 /// The hottest node must give so much less after a decision, as a part of what it gives: what is less is not worth
@@ -46,10 +47,18 @@ pub const HORIZON_PERIODS: f64 = 30.0;
 pub(crate) const STEP_MIN: f64 = 0.005;
 
 /// Items of a node that are looked at, those that most is read of.
-pub(crate) const LARGEST: usize = 16;
+pub(crate) const LARGEST: usize = 8;
 
-/// How much of an old period's load counts in the next one's: two periods make half of the picture, so that a decision
-/// rests on what goes on and not on one statement.
+/// Nodes whose items those of a hot one are exchanged for: those that take least.
+pub(crate) const COOLEST: usize = 8;
+
+/// Items that are looked at, those that most is read of: what others take stays where it is.
+pub(crate) const ITEMS_MAX: usize = 128;
+
+/// Plans that begin with something divided: what a decision takes is some tenths of a second at most.
+pub(crate) const PLANS_MAX: usize = 64;
+
+/// How much of an old period's load counts in the next one's: two periods make half of the picture.
 pub const SMOOTHING: f64 = 0.5;
 
 /// A decision is remembered as wrong for so long, when its user undid it.

@@ -28,6 +28,18 @@ impl Loads {
         if cpus.peak() > memory.peak() { cpus } else { memory }
     }
 
+    /// Whether the period itself, without those before it, has its load on few nodes.
+    pub(crate) fn is_seen(observation: &Observation, is_unbalanced: fn(&Loads) -> bool) -> bool {
+        let mut alone = History::default();
+        alone.observe(observation);
+        is_unbalanced(&Loads::new(observation, &alone))
+    }
+
+    /// These items alone; what is read of others stays where it is.
+    pub(crate) fn restricted(&self, items: &[usize]) -> Loads {
+        Loads { of_items: items.iter().map(|item| self.of_items[*item].clone()).collect(), ..self.clone() }
+    }
+
     /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.
     fn of(observation: &Observation, history: &History, resource: Resource) -> Loads {
         let nodes = observation.nodes.len();
@@ -115,11 +127,21 @@ impl Loads {
 
     /// The highest utilisation of the nodes that some items are on now or are put on.
     pub(crate) fn peak_with(&self, places: &[Place]) -> f64 {
-        let mut with = self.clone();
-        places.iter().for_each(|place| with.put(place.item, &place.to));
-        let is_touched =
-            |node: &usize| places.iter().any(|place| self.of_items[place.item][*node] > 0.0 || place.to.contains(node));
-        (0..self.capacity.len()).filter(is_touched).map(|node| with.utilisation(node)).fold(0.0, f64::max)
+        let mut peak: f64 = 0.0;
+        for (node, capacity) in self.capacity.iter().enumerate() {
+            let mut of_node = self.of_nodes[node];
+            let mut is_touched = false;
+            for place in places {
+                let here = self.of_items[place.item][node];
+                let ranges = if place.to.contains(&node) { self.load(place.item) / place.to.len() as f64 } else { 0.0 };
+                is_touched |= here > 0.0 || ranges > 0.0;
+                of_node += ranges - here;
+            }
+            if is_touched && *capacity > 0.0 {
+                peak = peak.max(of_node / capacity);
+            }
+        }
+        peak
     }
 
     /// With an item somewhere else.

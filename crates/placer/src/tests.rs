@@ -26,7 +26,7 @@ struct ModelItem {
     weight: f64,
     lies: Vec<usize>,
     is_users: bool,
-    is_divisible: bool,
+    ranges_max: usize,
 }
 
 impl Machine {
@@ -37,7 +37,7 @@ impl Machine {
             weight: *weight,
             lies: vec![place % nodes],
             is_users: false,
-            is_divisible: true,
+            ranges_max: usize::MAX,
         };
         Machine { bandwidth, items: weights.iter().enumerate().map(item).collect(), noise: 0.0 }
     }
@@ -98,7 +98,7 @@ impl Machine {
                 served,
                 busy: vec![0.0; self.bandwidth.len()],
                 lies: Lies::Ranges(of.lies.clone()),
-                is_divisible: of.is_divisible,
+                ranges_max: of.ranges_max,
                 is_users: of.is_users,
             }
         };
@@ -181,6 +181,41 @@ fn what_keeps_cpus_busy_is_divided_too() {
     }
     assert_eq!(decided.len(), 1, "{decided:?}");
     assert_eq!((decided[0].item, decided[0].to.len()), (id(0), 4));
+}
+
+/// A statement that took many periods is told in one.
+#[test]
+fn one_long_statement_moves_nothing() {
+    let machine = Machine::new(vec![1e9; 4], &[1.0, 1.0, 1.0, 1.0]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    for period in 0..30 {
+        let mut observation = machine.observe(100.0, &mut random);
+        if period % 10 == 5 {
+            observation.items[0].served[0] = 20_000_000_000;
+            observation.items[0].busy[0] = 80.0;
+        }
+        assert_eq!(placer.decide(&observation), [], "period {period}");
+    }
+}
+
+/// Many columns on many nodes, all of which are read: a decision takes no longer than a look.
+#[test]
+fn thousands_of_items_are_decided_about_in_time() {
+    let weights: Vec<f64> =
+        (0..2000).map(|item| f64::from(item % 7) + if item % 32 == 0 { 50.0 } else { 0.0 }).collect();
+    let mut machine = Machine::new(vec![1e9; 32], &weights);
+    let decided = machine.run(&mut Placer::default(), 12, &mut Random::new(1));
+    assert!(!decided.is_empty());
+}
+
+#[test]
+fn what_is_of_few_blocks_is_divided_into_few_ranges() {
+    let mut machine = Machine::new(vec![1e9; 4], &[1.0, 0.0, 0.0, 0.0]);
+    machine.items[0].ranges_max = 2;
+    let decided = machine.run(&mut Placer::default(), 20, &mut Random::new(1));
+    assert_eq!(decided.iter().map(|(_, of)| of.to.len()).collect::<Vec<_>>(), [2]);
+    machine.items[0] = ModelItem { ranges_max: 1, lies: vec![0], ..machine.items[0].clone() };
+    assert_eq!(machine.run(&mut Placer::default(), 20, &mut Random::new(1)), []);
 }
 
 #[test]

@@ -195,7 +195,9 @@ impl Session {
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
-            AnyStatement::AlterSystem(alter) => system::alter(&alter, &self.inner).map(Outcome::Done),
+            AnyStatement::AlterSystem(alter) => {
+                system::alter(&alter, &self.inner, &|| running.check().is_err()).map(Outcome::Done)
+            }
             AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
         }

@@ -37,11 +37,14 @@ pub(crate) struct Entry {
 pub(crate) enum Outcome {
     /// It is only said.
     Advised,
+    /// The column is being moved.
+    Moving,
     /// The column lies there.
     Done,
     /// It was moved back for a user.
     Undone,
-    /// It could not be done, for this reason; the column lies as it did.
+    /// It could not be done or was stopped, for this reason: the column belongs where it did, and segments that were
+    /// moved by then lie where they are.
     Failed(String),
 }
 
@@ -50,6 +53,7 @@ impl Outcome {
     pub(crate) fn text(&self) -> &'static str {
         match self {
             Outcome::Advised => "advised",
+            Outcome::Moving => "moving",
             Outcome::Done => "done",
             Outcome::Undone => "undone",
             Outcome::Failed(_) => "failed",
@@ -123,7 +127,10 @@ impl Log {
     /// The placer failed and began anew.
     pub(crate) fn restarted(&self, why: &str) {
         let text = "the placer failed and began anew".to_string();
-        self.0.lock().push(None, text, Outcome::Failed(why.to_string()));
+        let mut lines = self.0.lock();
+        let moving = lines.lines.iter_mut().filter(|line| line.outcome == Outcome::Moving);
+        moving.for_each(|line| line.outcome = Outcome::Failed(why.to_string()));
+        lines.push(None, text, Outcome::Failed(why.to_string()));
     }
 
     /// What became of a decision.

@@ -1,9 +1,12 @@
 //! What the placer is told to do, and what it knows: see [`placer`](super::placer), which is at work on it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
+use numa::NodeId;
 use parking_lot::{Condvar, Mutex};
 use placer::Placer;
 
@@ -14,6 +17,8 @@ use crate::run::placer_log::Log;
 pub(crate) const PERIOD_MS_DEFAULT: u64 = 1000;
 /// The shortest.
 const PERIOD_MS_MIN: u64 = 10;
+/// How long a move sleeps at most before it looks whether it was stopped.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What the placer does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +60,10 @@ pub(crate) struct LivePlacer {
     pub(crate) log: Log,
     /// Held by who moves data: one move at a time.
     pub(super) moving: Mutex<()>,
+    /// Held by who decides: nobody else waits for that.
+    pub(super) decides: Mutex<Placer>,
+    /// What each node's memory gives, once it is known.
+    pub(super) bandwidth: OnceLock<HashMap<NodeId, f64>>,
 }
 
 #[derive(Debug)]
@@ -63,7 +72,6 @@ pub(super) struct State {
     period: Duration,
     pub(super) has_thread: bool,
     is_ended: bool,
-    pub(super) placer: Placer,
     /// Entries of the log whose gain is not known yet: when it is, in periods, and bytes that were read per second
     /// before.
     pub(super) open: Vec<(u64, u64, f64)>,
@@ -76,10 +84,16 @@ impl Default for LivePlacer {
             period: Duration::from_millis(PERIOD_MS_DEFAULT),
             has_thread: false,
             is_ended: false,
-            placer: Placer::default(),
             open: Vec::new(),
         };
-        LivePlacer { state: Mutex::new(state), changed: Condvar::new(), log: Log::default(), moving: Mutex::default() }
+        LivePlacer {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            log: Log::default(),
+            moving: Mutex::default(),
+            decides: Mutex::default(),
+            bandwidth: OnceLock::new(),
+        }
     }
 }
 
@@ -113,7 +127,7 @@ impl LivePlacer {
         self.changed.notify_all();
     }
 
-    /// Whether a move has to stop: the placer was switched off, or the database goes.
+    /// Whether a move has to stop: the placer was switched off.
     pub(super) fn is_stopped(&self) -> bool {
         let state = self.state.lock();
         state.is_ended || state.mode != Mode::On
@@ -122,12 +136,27 @@ impl LivePlacer {
     /// Waits for a period; whether there is another one.
     pub(super) fn waited(&self) -> bool {
         let mut state = self.state.lock();
-        let period = state.period;
-        if state.mode != Mode::Off && !state.is_ended {
-            self.changed.wait_for(&mut state, period);
+        let begin = Instant::now();
+        while state.mode != Mode::Off && !state.is_ended {
+            let left = state.period.saturating_sub(begin.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            self.changed.wait_for(&mut state, left);
         }
         let goes_on = state.mode != Mode::Off && !state.is_ended;
         state.has_thread = goes_on;
         goes_on
+    }
+
+    /// Sleeps between two steps of a move, as long as it is not stopped.
+    pub(super) fn pause(&self, time: Duration, is_stopped: &(dyn Fn() -> bool + Sync)) {
+        let begin = Instant::now();
+        while let Some(left) = time.checked_sub(begin.elapsed()).filter(|left| !left.is_zero())
+            && !is_stopped()
+        {
+            // Who is stopped by something else than the placer's mode is not told.
+            self.changed.wait_for(&mut self.state.lock(), left.min(LOOK));
+        }
     }
 }

@@ -105,11 +105,11 @@ pub(crate) fn is_for_session(verb: &str, name: &str) -> Result<()> {
     }
 }
 
-/// Runs `ALTER SYSTEM`.
+/// Runs `ALTER SYSTEM`; `is_stopped` ends what takes long.
 ///
 /// # Errors
 /// No such setting, one of a session, a value that is none of those that there are. Then nothing has changed.
-pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>) -> Result<Done> {
+pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<Done> {
     let set = |name: &str, value: Option<&str>| {
         let setting = find(name).ok_or_else(|| not_system(name, inner))?;
         (setting.set)(inner, value).map_err(|error| Error::Setting(format!("setting '{}': {error}", setting.name)))
@@ -117,7 +117,7 @@ pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>) -> Result<Done> {
     match alter {
         AlterSystem::Set { name, value } => set(name, Some(value))?,
         AlterSystem::Reset(name) => set(name, None)?,
-        AlterSystem::UndoPlacement(number) => placer::undo(inner, *number)?,
+        AlterSystem::UndoPlacement(number) => placer::undo(inner, *number, is_stopped)?,
         AlterSystem::ResetAll => SETTINGS.iter().try_for_each(|setting| set(setting.name, None))?,
     }
     Ok(Done::new("ALTER SYSTEM"))

@@ -364,8 +364,8 @@ fn compact<W: Workers>(
     workers.finished(compacted, || format!("merging segments of table '{}'", table.name.shown()))
 }
 
-/// Whether nobody misses the memory that it takes to compact what is due: the codes of the segments once more, and
-/// rows as they are staged.
+/// Whether nobody misses the memory that it takes to compact what is due, by a guess: the codes of the segments once
+/// more, and rows as they are staged, which may take more where codes are of few bits.
 fn has_room_for_compaction(table: &TableEntry) -> bool {
     let Some(free) = table.meta.budget().available_bytes() else { return true };
     let Some((part, range)) = compaction(&table.base) else { return true };

@@ -72,7 +72,10 @@ impl Delta {
             first = rows.end;
             // Rows of the log that are the base's by now take more.
             let dead = DeadRows::of(&dead);
-            let charge = rest.charged(&dead)?;
+            let charge = match &commit.charge {
+                Some(charge) if charge.bytes() == dead.bytes() => Some(Arc::clone(charge)),
+                _ => rest.charged(&dead)?,
+            };
             rest.enter(Commit { version: commit.version, rows, dead, charge });
         }
         Ok(Some(Arc::new(rest)))

@@ -114,7 +114,8 @@ impl TablePlacement {
     /// # Errors
     /// As [`TablePlacement::new`].
     pub(crate) fn changed(&self, spec: Spec, schema: &SchemaRef) -> Result<TablePlacement> {
-        TablePlacement::new(spec, self.first_turn, &self.nodes, schema)
+        let changed = TablePlacement::new(spec, self.first_turn, &self.nodes, schema)?;
+        Ok(TablePlacement { turns: Arc::clone(&self.turns), ..changed })
     }
 
     /// The placement with parts cut as another table's are: by these columns of ours, with its bounds, on its nodes.
@@ -304,10 +305,9 @@ impl TablePlacement {
         let mut with = self.spec.clone();
         with.columns.insert(column.to_string(), spec);
         let bounds = self.bounds.clone();
-        let turns = Arc::clone(&self.turns);
         let mut by_placer = BTreeSet::clone(&self.by_placer);
         by_placer.remove(column);
-        Ok(TablePlacement { bounds, turns, by_placer: Arc::new(by_placer), ..self.changed(with, schema)? })
+        Ok(TablePlacement { bounds, by_placer: Arc::new(by_placer), ..self.changed(with, schema)? })
     }
 
     /// With a column placed as the table says.
@@ -371,8 +371,8 @@ impl TablePlacement {
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
         let bounds = self.bounds.clone();
-        let (turns, by_placer) = (Arc::clone(&self.turns), Arc::clone(&self.by_placer));
-        Ok(TablePlacement { bounds, turns, by_placer, ..self.changed(spec, schema)? })
+        let by_placer = Arc::clone(&self.by_placer);
+        Ok(TablePlacement { bounds, by_placer, ..self.changed(spec, schema)? })
     }
 
     /// The node of each part.

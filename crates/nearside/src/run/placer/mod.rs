@@ -44,6 +44,9 @@ pub(crate) fn set_mode(inner: &Arc<Inner>, mode: Mode) -> Result<(), String> {
     if mode == Mode::Off || state.has_thread || observe::nodes(inner).len() < 2 {
         return Ok(());
     }
+    // What was seen before it was switched off says nothing about now.
+    state.open.clear();
+    live.decides.lock().begin_anew();
     let weak = Arc::downgrade(inner);
     let thread = std::thread::Builder::new().name("nearside-placer".into());
     match thread.spawn(move || run(&weak)) {
@@ -76,9 +79,8 @@ fn run(weak: &Weak<Inner>) {
             tracing::error!("the placer failed and begins anew: {why}");
             live.log.restarted(&why);
             before = Before::default();
-            let mut state = live.state.lock();
-            state.placer = Placer::default();
-            state.open.clear();
+            *live.decides.lock() = Placer::default();
+            live.state.lock().open.clear();
         }
     }
 }
@@ -92,9 +94,13 @@ fn period(inner: &Arc<Inner>, before: &mut Before, number: u64) {
         let mut state = live.state.lock();
         let due: Vec<(u64, u64, f64)> = state.open.extract_if(.., |(_, at, _)| *at <= number).collect();
         due.into_iter().filter(|of| of.2 > 0.0).for_each(|(entry, _, then)| live.log.achieved(entry, read / then));
-        let decisions = state.placer.decide(&observation);
-        (decisions, state.mode)
+        let mode = state.mode;
+        drop(state);
+        (live.decides.lock().decide(&observation), mode)
     };
+    // Whoever has the database besides this thread.
+    let is_stopped = || live.is_stopped() || Arc::strong_count(inner) <= 1;
+    let mut has_moved = false;
     for decision in decisions {
         let Some(entry) = entry_of(inner, &decision, &observation) else { continue };
         if mode != Mode::On {
@@ -104,12 +110,18 @@ fn period(inner: &Arc<Inner>, before: &mut Before, number: u64) {
             continue;
         }
         let entry_number = live.log.push(entry.clone());
-        let moved = moving::carry_out(inner, &entry, entry.to.clone(), &|| live.is_stopped());
+        live.log.ended(entry_number, Outcome::Moving);
+        let moved = moving::carry_out(inner, &entry, &|| Ok(entry.to.clone()), &is_stopped);
         let is_done = moved.is_ok();
+        has_moved = true;
         live.log.ended(entry_number, moved.err().map_or(Outcome::Done, |error| Outcome::Failed(error.to_string())));
         if is_done {
             live.state.lock().open.push((entry_number, number + REST_PERIODS, read));
         }
+    }
+    if has_moved {
+        // What was read while data moved was read in both places.
+        observe::observe(inner, before);
     }
 }
 
@@ -143,14 +155,15 @@ fn entry_of(inner: &Inner, decision: &Decision, observation: &Observation) -> Op
 ///
 /// # Errors
 /// There is no such entry, it was not carried out or was undone already, something else was decided about the column
-/// since, or moving failed.
-pub(crate) fn undo(inner: &Arc<Inner>, number: u64) -> Result<()> {
+/// since, it was stopped, or moving failed.
+pub(crate) fn undo(inner: &Arc<Inner>, number: u64, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<()> {
     let live = &inner.placer;
-    let entry = live.log.to_undo(number).map_err(Error::Setting)?;
-    moving::carry_out(inner, &entry, entry.from.clone(), &|| false)?;
+    let to_undo = || live.log.to_undo(number).map_err(Error::Setting);
+    let entry = to_undo()?;
+    // Asked again once nothing else is moved.
+    moving::carry_out(inner, &entry, &|| to_undo().map(|entry| entry.from), is_stopped)?;
     live.log.ended(number, Outcome::Undone);
-    let mut state = live.state.lock();
-    state.open.retain(|(open, ..)| *open != number);
-    state.placer.undone(entry.item, &entry.to_places);
+    live.state.lock().open.retain(|(open, ..)| *open != number);
+    live.decides.lock().undone(entry.item, &entry.to_places);
     Ok(())
 }

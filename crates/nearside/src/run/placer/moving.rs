@@ -1,8 +1,9 @@
 //! Moving a column beside the statements that read and write its table.
 //!
 //! First the table is told where the column belongs, so that what is written from then on goes there; then its segments
-//! are moved, one after the other. A writer waits for one segment at most. A move that is stopped or fails leaves
-//! segments in both places, and the table's placement as it was before: what reads them finds each where it is.
+//! are moved, one after the other. A writer waits for one segment at most. Where pages move in place nothing of the
+//! table changes, so merges go on. A move that is stopped or fails leaves segments in both places, and the column
+//! belongs where it did before: what reads them finds each where it is.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -19,49 +20,80 @@ use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::placer_log::Entry;
 
-/// Of the time, what moving takes at most: statements have the rest of the memory's bandwidth.
-const SHARE: u32 = 4;
-/// A pause between two segments ends after so long at the latest.
-const PAUSE_MAX: Duration = Duration::from_millis(200);
+/// For each time that a segment takes, so many times it is paused: statements have the memory's bandwidth meanwhile.
+const PAUSES: u32 = 4;
+/// How long to wait for another move to end before it is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(20);
+/// Of what was to be moved, as 1 in so many, what the kernel may leave where it is.
+const STUCK_SHARE: u64 = 10;
 
-/// Has a column lie as `spec` says, as the placer's wish.
+/// Has a column lie as `spec` says, as the placer's wish; `spec` is asked once nothing else is moved.
 ///
 /// # Errors
-/// The table or column is gone, a user said meanwhile where it lies, it was stopped, or there is no memory. Then the
-/// column belongs where it did.
+/// Those of `spec`; the table or column is gone, a user said meanwhile where it lies, it was stopped, the kernel does
+/// not move it, or there is no memory. Then the column belongs where it did.
 pub(super) fn carry_out(
     inner: &Arc<Inner>,
     entry: &Entry,
-    spec: Option<ColumnSpec>,
+    spec: &dyn Fn() -> Result<Option<ColumnSpec>>,
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
-    let _one_at_a_time = inner.placer.moving.lock();
+    let _one_at_a_time = loop {
+        match inner.placer.moving.try_lock_for(LOOK) {
+            Some(guard) => break guard,
+            None if is_stopped() => return Err(Error::Cancelled),
+            None => {}
+        }
+    };
+    let spec = spec()?;
     let started = Instant::now();
     let mut report = Report::default();
-    let (before, done) = match told(inner, entry, spec, is_stopped) {
-        Err(error) => (None, Err(error)),
-        Ok((before, segments)) => (Some(before), moved(inner, entry, &segments, &mut report, is_stopped)),
-    };
-    if let (Some(before), Err(_)) = (before, &done) {
-        // It goes on to belong where most of it is.
-        told(inner, entry, before, &|| false)?;
+    let from = text_of(inner, entry);
+    let mut done = told(inner, entry, spec, is_stopped);
+    if let Ok(before) = &done {
+        let moved = moved(inner, entry, &mut report, is_stopped).and_then(|()| check_stuck(&report));
+        if let Err(error) = moved {
+            // It goes on to belong where most of it is.
+            done = told(inner, entry, before.clone(), &|| false).and(Err(error));
+        }
     }
     inner.changes.push(PlacementChange {
         at: Utc::now(),
         table: entry.table.as_ref().clone(),
-        from: entry.from_text.clone(),
+        from,
         to: format!("{}: {}", entry.column, text_of(inner, entry)),
         report,
         elapsed: started.elapsed(),
         error: done.as_ref().err().map(ToString::to_string),
     });
-    done
+    done.map(|_| ())
+}
+
+/// Fails where the kernel left much of it where it was.
+fn check_stuck(report: &Report) -> Result<()> {
+    let of = &report.placed;
+    let all = of.moved_bytes + of.already_bytes + of.copied_bytes + of.stuck_bytes;
+    if of.stuck_bytes > all / STUCK_SHARE {
+        return Err(Error::Execution(format!(
+            "the system does not move {} of {all} bytes of the column; allow this process to move its memory (in a \
+             container: the capability SYS_NICE), or switch the placer off",
+            of.stuck_bytes
+        )));
+    }
+    Ok(())
 }
 
 /// How a column lies, as a user would write it.
 fn text_of(inner: &Inner, entry: &Entry) -> String {
     let state = inner.catalog.state();
-    state.by_id(entry.item.table).map_or_else(String::new, |table| table.placement.column_text(&entry.column))
+    let column = state.by_id(entry.item.table).and_then(|table| Some((table, column_of(table, entry)?)));
+    column.map_or_else(String::new, |(table, column)| table.placement.column_text(&column))
+}
+
+/// What the column is called by now.
+fn column_of(table: &TableEntry, entry: &Entry) -> Option<String> {
+    let mut names = table.base.schema.fields().iter().map(|field| field.name());
+    names.find(|name| table.placement.number_of(name) == Some(entry.item.number)).cloned()
 }
 
 /// Changes a table as its one writer.
@@ -87,59 +119,65 @@ fn change(
     }
 }
 
-/// Tells the table where the column belongs; what it had of its own before, and the segments that there are.
+/// Tells the table where the column belongs; what it had of its own before.
 fn told(
     inner: &Arc<Inner>,
     entry: &Entry,
     spec: Option<ColumnSpec>,
     is_stopped: &(dyn Fn() -> bool + Sync),
-) -> Result<(Option<ColumnSpec>, Vec<Weak<Segment>>)> {
-    let mut known = (None, Vec::new());
+) -> Result<Option<ColumnSpec>> {
+    let mut before = None;
     change(inner, entry.item.table, is_stopped, |table| {
-        let schema = &table.base.schema;
-        if table.placement.is_by_user(&entry.column) || table.placement.parts() > 1 {
-            return Err(Error::Execution(format!("where column '{}' lies was said by a user meanwhile", entry.column)));
+        let column = column_of(table, entry).ok_or_else(|| gone(entry))?;
+        if table.placement.is_by_user(&column) || table.placement.parts() > 1 {
+            return Err(Error::Execution(format!("where column '{column}' lies was said by a user meanwhile")));
         }
-        if schema.field_with_name(&entry.column).is_err() {
-            return Err(Error::Execution(format!("column '{}' is gone", entry.column)));
-        }
-        known.0 = table.placement.own_spec(&entry.column).cloned();
-        known.1 = table.base.segments().map(|version| Arc::downgrade(&version.segment)).collect();
-        let placement = table.placement.placed(&entry.column, spec, schema)?;
+        before = table.placement.own_spec(&column).cloned();
+        let placement = table.placement.placed(&column, spec, &table.base.schema)?;
         Ok(Some(TableEntry { placement: Arc::new(placement), ..table.clone() }))
     })?;
-    Ok(known)
+    Ok(before)
 }
 
-/// Moves those of the segments that are still there.
-fn moved(
-    inner: &Arc<Inner>,
-    entry: &Entry,
-    segments: &[Weak<Segment>],
-    report: &mut Report,
-    is_stopped: &(dyn Fn() -> bool + Sync),
-) -> Result<()> {
-    for segment in segments {
+fn gone(entry: &Entry) -> Error {
+    Error::Execution(format!("column '{}' was dropped while it was moved", entry.column))
+}
+
+/// Moves the table's segments, those too that come meanwhile: of what lies right already nothing is moved.
+fn moved(inner: &Arc<Inner>, entry: &Entry, report: &mut Report, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<()> {
+    let mut seen: Vec<Weak<Segment>> = Vec::new();
+    loop {
         if is_stopped() {
             return Err(Error::Cancelled);
         }
         let started = Instant::now();
+        let mut is_left = false;
         change(inner, entry.item.table, is_stopped, |table| {
-            let Some(segment) = segment.upgrade() else { return Ok(None) };
-            let is_it = |version: &SegmentVersion| Arc::ptr_eq(&version.segment, &segment);
-            let Some(place) = table.base.segments().position(is_it) else { return Ok(None) };
-            let Some(column) = table.base.schema.fields().iter().position(|field| *field.name() == entry.column) else {
-                return Ok(None);
+            let is_seen = |version: &SegmentVersion| {
+                let segment = Arc::as_ptr(&version.segment);
+                seen.iter().any(|seen| Weak::as_ptr(seen) == segment)
             };
-            let wanted = table.placement.columns(0, &table.base.schema);
-            let wishes = wanted.into_iter().enumerate().map(|(at, wanted)| (at == column).then_some(wanted));
-            let version = table.base.segments().nth(place).cloned().into_iter().collect();
-            let alone = table.base.with_parts(vec![Arc::new(Part { segments: version })]);
+            let next = table.base.segments().enumerate().find(|(_, version)| !is_seen(version));
+            let Some((place, version)) = next else { return Ok(None) };
+            is_left = true;
+            let name = column_of(table, entry).ok_or_else(|| gone(entry))?;
+            let schema = &table.base.schema;
+            let column = schema.index_of(&name).map_err(|_| gone(entry))?;
+            // Each segment begins with the next node.
+            let wanted = table.placement.columns(0, schema).into_iter().enumerate();
+            let wishes = wanted.map(|(at, wanted)| (at == column).then(|| wanted.turned(place)));
+            let alone = table.base.with_parts(vec![Arc::new(Part { segments: vec![version.clone()] })]);
             let allocator = table.meta.allocator();
             let placed = storage::place_parts(&alone, &[wishes.collect()], &allocator, &Serial, is_stopped);
             let (alone, placed) = placed?;
             report.placed.add(&placed);
             let new: Vec<SegmentVersion> = alone.segments().cloned().collect();
+            seen.push(Arc::downgrade(&version.segment));
+            seen.extend(new.iter().map(|version| Arc::downgrade(&version.segment)));
+            if matches!(&new[..], [new] if Arc::ptr_eq(&new.segment, &version.segment)) {
+                // Its pages were moved.
+                return Ok(None);
+            }
             let base = table.base.with_replaced(0, place..place + 1, new)?;
             // What it knows of the base is of the old segments.
             let again =
@@ -147,7 +185,9 @@ fn moved(
             let delta = table.delta.as_ref().map(again);
             Ok(Some(TableEntry { base: Arc::new(base), delta, ..table.clone() }))
         })?;
-        std::thread::sleep((started.elapsed() * SHARE).min(PAUSE_MAX));
+        if !is_left {
+            return Ok(());
+        }
+        inner.placer.pause(started.elapsed() * PAUSES, is_stopped);
     }
-    Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use numa::NodeId;
 use numa::probe::{SystemClock, node_free_bytes, read_bandwidth};
 use placer::{Item, ItemId, Lies, Node, Observation};
-use storage::Placement;
+use storage::{GRANULE_ROWS, Placement};
 
 use crate::catalog::TableEntry;
 use crate::run::inner::Inner;
@@ -21,7 +21,6 @@ pub(super) struct Before {
     at: Option<Instant>,
     /// By table and column.
     read: HashMap<(Arc<str>, String), Read>,
-    bandwidth: HashMap<NodeId, f64>,
 }
 
 /// The nodes that columns are dealt out to.
@@ -36,9 +35,7 @@ pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation>
     let now = Instant::now();
     let since = before.at.replace(now);
     let old = std::mem::replace(&mut before.read, read);
-    if before.bandwidth.is_empty() {
-        before.bandwidth = bandwidths(inner, &ids);
-    }
+    let bandwidth = inner.placer.bandwidth.get_or_init(|| bandwidths(inner, &ids));
     let seconds = (now - since?).as_secs_f64();
     let state = inner.catalog.state();
     let tables = state.tables().filter(|table| table.placement.parts() <= 1);
@@ -46,7 +43,7 @@ pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation>
     let usable = inner.topology.usable_cpus();
     let node = |id: &NodeId| {
         let cpus = inner.topology.node(*id).map_or(0, |node| node.cpus.iter().filter(|c| usable.contains(c)).count());
-        let bandwidth = before.bandwidth.get(id).copied().unwrap_or(f64::INFINITY);
+        let bandwidth = bandwidth.get(id).copied().unwrap_or(f64::INFINITY);
         let free_bytes = node_free_bytes(&inner.topology, *id);
         Node { id: *id, bandwidth, cpus: cpus as f64, free_bytes }
     };
@@ -113,7 +110,8 @@ fn items_of(
             served: ids.iter().map(|id| since(id).0).collect(),
             busy: ids.iter().map(|id| since(id).1 as f64 / 1e9).collect(),
             lies: lies.map_or(Lies::Otherwise, Lies::Ranges),
-            is_divisible: true,
+            // A run of IVP is of whole granules, and each segment begins with the next node.
+            ranges_max: table.base.segments().map(|version| version.segment.rows().div_ceil(GRANULE_ROWS)).sum(),
             is_users: table.placement.is_by_user(field.name()),
         })
     };
