@@ -202,7 +202,7 @@ const FAULTS: [&str; 70] = [
     "SELECT i, count(*) FROM t",
     "SELECT sum(sum(i + 1)) FROM t",
     "SELECT i FROM t WHERE sum(i) > 1",
-    "INSERT INTO t VALUES (1)",
+    "INSERT INTO t (i, s) VALUES (1)",
     "INSERT INTO t (i) VALUES ('abc')",
     "INSERT INTO t (i) VALUES (99999999999)",
     "UPDATE t SET i = 'x'",
