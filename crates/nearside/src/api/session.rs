@@ -279,7 +279,8 @@ impl Session {
                     if variable == "datafusion.execution.time_zone" {
                         check_time_zone(&set.value)?;
                     }
-                    options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))?;
+                    let value = config::value_of(&variable, &set.value, options);
+                    options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))?;
                     config::settle(&variable, options)
                 })?;
                 Ok(Outcome::Done(Done::new("SET")))

@@ -187,6 +187,16 @@ pub(super) fn meaning(text: &str) -> Option<String> {
 }
 
 fn of_cast(text: &str) -> Option<String> {
+    let of_values = "Types don't match and no valid cast exists, received data of type ";
+    let types = match text.strip_prefix(of_values) {
+        Some(types) => types.split_once(" for field of type "),
+        None => text.strip_prefix("Cannot automatically convert ").and_then(|types| types.split_once(" to ")),
+    };
+    if let Some((from, to)) = types {
+        let from = if from == "Binary" { "BYTEA" } else { from };
+        let to = if to == "Binary" { "BYTEA" } else { to };
+        return Some(format!("there is no cast of {from} to {to}; write a value of the type {to}"));
+    }
     if let Some((value, data_type)) =
         text.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type "))
     {
@@ -276,6 +286,11 @@ fn of_operator(text: &str) -> Option<String> {
 }
 
 fn of_query(text: &str) -> Option<String> {
+    if let Some(rest) = text.strip_prefix("EXPLAIN option ")
+        && let Some((option, _)) = rest.split_once(" is not supported by ")
+    {
+        return Some(format!("EXPLAIN with {option}; leave it out"));
+    }
     if text.starts_with("Column in ")
         && let Some((_, rest)) = text.split_once(" column \"")
         && let Some((column, _)) = rest.split_once("\" must appear in the GROUP BY clause")

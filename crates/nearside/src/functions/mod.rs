@@ -3,6 +3,7 @@
 pub(crate) mod any_of_list;
 pub(crate) mod bytes;
 pub(crate) mod checked;
+pub(crate) mod days;
 pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
@@ -11,6 +12,7 @@ pub(crate) mod named_aggregates;
 pub(crate) mod ordered_sets;
 pub(crate) mod parts;
 pub(crate) mod patterns;
+pub(crate) mod reading;
 mod regular;
 pub(crate) mod round;
 pub(crate) mod series;

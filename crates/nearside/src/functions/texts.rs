@@ -73,12 +73,18 @@ impl ScalarUDFImpl for Text {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         Ok(match &args.args[0] {
-            ColumnarValue::Scalar(value) => {
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&texts(&value.to_array()?)?, 0)?)
-            }
+            ColumnarValue::Scalar(value) => ColumnarValue::Scalar(text_of_value(value)?),
             ColumnarValue::Array(values) => ColumnarValue::Array(texts(values)?),
         })
     }
+}
+
+/// The text of a value of a type that [`is_written_here`].
+///
+/// # Errors
+/// A time without a text.
+pub(crate) fn text_of_value(value: &ScalarValue) -> Result<ScalarValue> {
+    ScalarValue::try_from_array(&texts(&value.to_array()?)?, 0)
 }
 
 /// The texts of an array of values.

@@ -29,6 +29,7 @@ use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, SystemTables, TableDescription};
+use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{AnyStatement, KnownTables};
 use crate::tables::files::FileTable;
@@ -179,6 +180,10 @@ impl KnownTables for PlanContext<'_> {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let source = self.lookup(&object_name_to_table_reference(table.clone(), normalise)?)?;
         Ok(source.get_column_default(column).map(expr_to_sql).transpose()?)
+    }
+
+    fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        assigned(plan)
     }
 
     fn is_volatile_view(&self, table: &ObjectName) -> bool {

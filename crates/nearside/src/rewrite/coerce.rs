@@ -178,6 +178,9 @@ fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(mut binary) => {
+            if let Some(day) = days::counted(&binary, schema) {
+                return Ok(Transformed::yes(day));
+            }
             let matches = in_operator(&mut binary)?;
             let shifts = days::shifted(binary.op, &mut binary.left, &mut binary.right, schema);
             let mut sides = [*binary.left, *binary.right];

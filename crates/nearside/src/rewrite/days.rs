@@ -14,6 +14,8 @@ use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::functions::days::date_of;
+
 use super::kinds::is_comparison;
 use super::moments::of_moments;
 
@@ -29,6 +31,27 @@ pub(super) fn shifted(op: Operator, left: &mut Expr, right: &mut Expr, schema: &
     };
     *day = cast(std::mem::take(day), TIMES);
     true
+}
+
+/// A day and a number of days, as numbers: DataFusion makes a length of time of the number, in nanoseconds, which are
+/// too many beyond 292 years. `None` for other operands.
+pub(super) fn counted(binary: &BinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = (binary.left.as_ref(), binary.right.as_ref());
+    let is_day = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32));
+    let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+    let counts = match binary.op {
+        Operator::Plus => (is_day(left) && is_number(right)) || (is_number(left) && is_day(right)),
+        Operator::Minus => is_day(left) && is_number(right),
+        _ => false,
+    };
+    let number = |expr: &Expr| match is_day(expr) {
+        true => cast(cast(expr.clone(), DataType::Int32), DataType::Int64),
+        false => cast(expr.clone(), DataType::Int64),
+    };
+    counts.then(|| {
+        let days = BinaryExpr::new(Box::new(number(left)), binary.op, Box::new(number(right)));
+        date_of(Expr::BinaryExpr(days))
+    })
 }
 
 /// The optimiser's rule, after constants were folded.

@@ -229,7 +229,7 @@ pub(super) fn written(expr: &Expr) -> Option<&str> {
 }
 
 /// A decimal, or a time, as exact as it is written: `d = '1.555'` is no question about 1.56.
-fn exactly(to: &DataType, text: &str) -> DataType {
+pub(crate) fn exactly(to: &DataType, text: &str) -> DataType {
     const DIGITS_MAX: u8 = 38;
     let behind = text.trim().split_once('.').map_or("", |(_, behind)| behind);
     match to {

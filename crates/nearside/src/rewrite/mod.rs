@@ -1,5 +1,6 @@
 //! Rules of ours on logical plans, one file each, and the lists of them.
 
+pub(crate) mod assigned;
 pub(crate) mod casts;
 pub(crate) mod chars;
 pub(crate) mod coerce;
@@ -8,7 +9,7 @@ mod cross_joins;
 pub(crate) mod days;
 mod dependent;
 mod group_keys;
-mod kinds;
+pub(crate) mod kinds;
 pub(crate) mod literals;
 pub(crate) mod moments;
 mod no_row;

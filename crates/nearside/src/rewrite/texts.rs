@@ -1,7 +1,6 @@
 //! Casts to and from text, in the meaning of PostgreSQL: values are written as [`texts`](crate::functions::texts) does,
 //! and a time without a zone that becomes one with a zone is read in the session's, whatever the zone of the column
-//! that it is put into or compared with. The offset of a text that becomes a time without a zone is not looked at. A
-//! text as it is written has the bytes that PostgreSQL reads in it.
+//! that it is put into or compared with. Texts are read as [`reading`](crate::functions::reading) does.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
@@ -15,6 +14,7 @@ use datafusion_optimizer::AnalyzerRule;
 use files::read_bytes;
 
 use crate::error::Error;
+use crate::functions::reading::{for_arrow, is_read_here, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
 /// The analyzer rule, behind DataFusion's coercion of types, which makes casts.
@@ -48,8 +48,8 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
     let names = NamePreserver::new(&node);
     node.map_expressions(|expr| {
         let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| match bytes(&part)? {
-            Some(bytes) => Ok(Transformed::yes(bytes)),
+        let rewritten = expr.transform_up(|part| match of_written(&part)? {
+            Some(read) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
             None => Ok(of_cast(part, &schema, zone)),
         })?;
         Ok(rewritten.update_data(|expr| name.restore(expr)))
@@ -70,60 +70,50 @@ fn target(expr: &Expr) -> Option<&DataType> {
 }
 
 fn concerns(expr: &Expr) -> bool {
-    target(expr).is_some_and(|to| is_text(to) || is_bytes(to) || matches!(to, DataType::Timestamp(..)))
+    target(expr).is_some_and(|to| is_text(to) || is_read_here(to))
+}
+
+fn has_zone(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Timestamp(_, Some(_)))
 }
 
 fn is_bytes(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-/// The bytes of a text as it is written.
+/// A text as it is written, with how it is read: the value of bytes, and a text that Arrow reads for times.
 ///
 /// # Errors
-/// Those of [`read_bytes`].
-fn bytes(expr: &Expr) -> Result<Option<Expr>> {
+/// What is wrong with the text, but for TRY_CAST, which gives NULL.
+fn of_written(expr: &Expr) -> Result<Option<Expr>> {
     let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = expr else {
         return Ok(None);
     };
-    let text = inner.as_literal().and_then(|value| value.try_as_str().flatten());
-    let (Some(text), true) = (text, is_bytes(field.data_type())) else { return Ok(None) };
-    let read = read_bytes(text).map_err(|message| Error::plan(message).into_datafusion())?;
-    Ok(Some(lit(ScalarValue::BinaryView(Some(read)).cast_to(field.data_type())?)))
-}
-
-/// A time as it is written without seconds, with them.
-fn with_seconds(inner: &Expr, to: &DataType) -> Option<Expr> {
-    let text = inner.as_literal()?.try_as_str().flatten()?.trim();
-    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-    let is_short =
-        matches!(to, DataType::Timestamp(..)) && matches!(shape.as_str(), "0000-00-00 00:00" | "0000-00-00T00:00");
-    is_short.then(|| lit(ScalarValue::Utf8View(Some(format!("{text}:00")))))
-}
-
-/// A time as it is written with an offset, without it.
-fn without_offset(inner: &Expr, to: &DataType) -> Option<Expr> {
-    let text = inner.as_literal()?.try_as_str().flatten()?.trim();
-    let (day, behind) = text.split_at_checked(10).filter(|_| matches!(to, DataType::Timestamp(_, None)))?;
-    let is_day = day.bytes().enumerate().all(|(at, c)| if at == 4 || at == 7 { c == b'-' } else { c.is_ascii_digit() });
-    let clock = behind.strip_suffix(['Z', 'z']).or_else(|| {
-        let at = behind.rfind(['+', '-'])?;
-        let offset = &behind[at + 1..];
-        let is_offset = !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_digit() || c == b':');
-        is_offset.then(|| &behind[..at])
-    })?;
-    let is_clock = clock.bytes().skip(1).all(|c| c.is_ascii_digit() || matches!(c, b':' | b'.' | b' '));
-    (is_day && is_clock).then(|| lit(ScalarValue::Utf8View(Some(format!("{day}{}", clock.trim_end())))))
+    let (Some(text), to) = (inner.as_literal().and_then(|value| value.try_as_str().flatten()), field.data_type())
+    else {
+        return Ok(None);
+    };
+    let read = match is_bytes(to) {
+        true => match read_bytes(text) {
+            Ok(bytes) => Ok(Some(lit(ScalarValue::BinaryView(Some(bytes)).cast_to(to)?))),
+            Err(message) => Err(message),
+        },
+        false => for_arrow(text, to).map(|text| text.map(|text| lit(ScalarValue::Utf8View(Some(text))))),
+    };
+    let read = match read {
+        Ok(read) => read,
+        Err(_) if matches!(expr, Expr::TryCast(_)) => return Ok(Some(lit(ScalarValue::try_from(to)?))),
+        Err(message) => return Err(Error::plan(message).into_datafusion()),
+    };
+    Ok(read.map(|read| match expr {
+        _ if is_bytes(to) => read,
+        Expr::TryCast(_) => try_cast(read, to.clone()),
+        _ => cast(read, to.clone()),
+    }))
 }
 
 fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Expr> {
     let Some(to) = target(&expr).cloned() else { return Transformed::no(expr) };
-    let mut expr = expr;
-    if let Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) = &mut expr
-        && let Some(whole) = without_offset(inner, &to).or_else(|| with_seconds(inner, &to))
-    {
-        **inner = whole;
-        return Transformed::yes(of_cast(expr, schema, zone).data);
-    }
     let (Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. })) = &expr else {
         return Transformed::no(expr);
     };
@@ -132,12 +122,17 @@ fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Exp
     if is_text(&to) && is_written_here(&from) {
         return Transformed::yes(text_of(inner.as_ref().clone(), &to));
     }
+    let tries = matches!(expr, Expr::TryCast(_));
     match (&to, zone) {
+        // A text as it is written is folded, by Arrow.
+        _ if is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to) => {
+            Transformed::yes(reading(inner.as_ref().clone(), &to, tries))
+        }
         (DataType::Timestamp(unit, Some(other)), Some(zone)) if other.as_ref() != zone && is_text(&from) => {
             let own = DataType::Timestamp(*unit, Some(zone.into()));
-            let read = match &expr {
-                Expr::TryCast(_) => try_cast(inner.as_ref().clone(), own),
-                _ => cast(inner.as_ref().clone(), own),
+            let read = match tries {
+                true => try_cast(inner.as_ref().clone(), own),
+                false => cast(inner.as_ref().clone(), own),
             };
             Transformed::yes(cast(read, to))
         }

@@ -39,6 +39,18 @@ pub(crate) fn defaults(threads: usize, scheduling: &sched::Settings) -> ConfigOp
     options
 }
 
+/// What a setting is set to: for one that is true or false also by on, off and what else PostgreSQL reads so.
+pub(crate) fn value_of(setting: &str, value: &str, config: &ConfigOptions) -> String {
+    let is_truth =
+        |entry: &ConfigEntry| entry.key == setting && matches!(entry.value.as_deref(), Some("true" | "false"));
+    let truth = match value.to_lowercase().as_str() {
+        "on" | "yes" | "1" => "true",
+        "off" | "no" | "0" => "false",
+        _ => return value.into(),
+    };
+    if entries(config).iter().any(is_truth) { truth.into() } else { value.into() }
+}
+
 /// Every setting under its full name: ours first, then DataFusion's.
 pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
     let mut entries = nearside(config).entries();

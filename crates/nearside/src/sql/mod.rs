@@ -172,6 +172,12 @@ pub(crate) trait KnownTables: ContextProvider {
 
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
+
+    /// A statement's plan, in which values that are put into columns have the columns' types.
+    ///
+    /// # Errors
+    /// A value of a type that its column does not take.
+    fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan>;
 }
 
 /// Plans one of DataFusion's statements.
@@ -190,7 +196,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
             function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
         };
         keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
-        Ok(planner.statement_to_plan(statement)?)
+        context.assigned(planner.statement_to_plan(statement)?)
     })
 }
 

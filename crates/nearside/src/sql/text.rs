@@ -43,6 +43,9 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
                 let message = "BETWEEN SYMMETRIC is not supported; use BETWEEN least(a, b) AND greatest(a, b)";
                 return Err(Error::Syntax { message: message.into(), position });
             }
+            Token::Placeholder(name) if name == "$0" => {
+                return Err(Error::Syntax { message: "$0 is no parameter; the first one is $1".into(), position });
+            }
             Token::Word(w) if matches!(w.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE) => {
                 if let Some(level) = levels.last_mut() {
                     level.next();

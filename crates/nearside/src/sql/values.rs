@@ -148,7 +148,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-fn is_float_type(data_type: &DataType) -> bool {
+pub(super) fn is_float_type(data_type: &DataType) -> bool {
     use DataType::{Double, DoublePrecision, Float, Float4, Float8, Float32, Float64, Real};
     matches!(data_type, Double(_) | DoublePrecision | Float(_) | Float4 | Float8 | Float32 | Float64 | Real)
 }

@@ -1,19 +1,22 @@
-//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, and the
-//! alias of a DELETE.
+//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, rows that
+//! are shorter than the table, the alias of a DELETE, and which casts are the statement's own.
 
 use std::ops::ControlFlow;
 
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SetExpr, TableFactor, TableObject,
-    Value, VisitorMut,
+    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor,
+    TableObject, Value, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::calls::call;
+use super::casts::CAST;
 use super::normalised;
-use super::scope::Tables;
+use super::scope::{Tables, quoted};
+use super::values::is_float_type;
 use super::walk::rewrite;
 use crate::error::{Error, Result};
 
@@ -54,40 +57,11 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
                 {
                     *value = default_of(name, &normalised(column.clone()), defaults)?;
                 }
+                keep_cast(value);
             }
             Ok(())
         }
-        ast::Statement::Insert(insert) => {
-            // Who runs the statement has taken it off.
-            if insert.on.is_some() {
-                return Err(Error::Unsupported(
-                    "ON CONFLICT within another statement is not supported; EXPLAIN the query that gives the rows"
-                        .into(),
-                ));
-            }
-            insert.table_alias = None;
-            let TableObject::TableName(name) = &insert.table else { return Ok(()) };
-            if insert.source.is_none() {
-                insert.source = all_defaults(tables(name).map_or(0, |columns| columns.len()))?;
-            }
-            let Some(source) = &mut insert.source else { return Ok(()) };
-            let SetExpr::Values(values) = source.body.as_mut() else { return Ok(()) };
-            if !values.rows.iter().any(|row| row.content.iter().any(is_default)) {
-                return Ok(());
-            }
-            let named = |column: &ObjectName| column.0.last().and_then(|c| c.as_ident()).cloned().map(normalised);
-            let columns: Option<Vec<String>> = match insert.columns.is_empty() {
-                true => tables(name),
-                false => insert.columns.iter().map(named).collect(),
-            };
-            let Some(columns) = columns else { return Ok(()) };
-            for row in &mut values.rows {
-                for (value, column) in row.content.iter_mut().zip(&columns).filter(|(value, _)| is_default(value)) {
-                    *value = default_of(name, column, defaults)?;
-                }
-            }
-            Ok(())
-        }
+        ast::Statement::Insert(insert) => in_insert(insert, tables, defaults),
         ast::Statement::Delete(delete) => {
             let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
             let [table] = from.as_slice() else { return Ok(()) };
@@ -108,6 +82,78 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
+    // Who runs the statement has taken it off.
+    if insert.on.is_some() {
+        return Err(Error::Unsupported(
+            "ON CONFLICT within another statement is not supported; EXPLAIN the query that gives the rows".into(),
+        ));
+    }
+    insert.table_alias = None;
+    let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+    if insert.source.is_none() {
+        insert.source = all_defaults(tables(name).map_or(0, |columns| columns.len()))?;
+    }
+    let Some(source) = &mut insert.source else { return Ok(()) };
+    if insert.columns.is_empty()
+        && let Some(given) = outputs(&source.body)
+        && let Some(columns) = tables(name).filter(|columns| given < columns.len())
+    {
+        let first = columns.into_iter().take(given);
+        insert.columns = first.map(|column| ObjectName::from(vec![quoted(&column)])).collect();
+    }
+    let SetExpr::Values(values) = source.body.as_mut() else { return Ok(()) };
+    if !values.rows.iter().any(|row| row.content.iter().any(is_default)) {
+        values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(keep_cast);
+        return Ok(());
+    }
+    let named = |column: &ObjectName| column.0.last().and_then(|c| c.as_ident()).cloned().map(normalised);
+    let columns: Option<Vec<String>> = match insert.columns.is_empty() {
+        true => tables(name),
+        false => insert.columns.iter().map(named).collect(),
+    };
+    let Some(columns) = columns else { return Ok(()) };
+    for row in &mut values.rows {
+        for (value, column) in row.content.iter_mut().zip(&columns).filter(|(value, _)| is_default(value)) {
+            *value = default_of(name, column, defaults)?;
+        }
+        row.content.iter_mut().for_each(keep_cast);
+    }
+    Ok(())
+}
+
+/// How many columns a query gives; `None` where it does not tell.
+fn outputs(query: &SetExpr) -> Option<usize> {
+    match query {
+        SetExpr::Values(values) => {
+            let length = values.rows.first()?.content.len();
+            values.rows.iter().all(|row| row.content.len() == length).then_some(length)
+        }
+        SetExpr::Select(select) => {
+            let is_one =
+                |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => outputs(&query.body),
+        SetExpr::SetOperation { left, .. } => outputs(left),
+        _ => None,
+    }
+}
+
+/// Tells a cast that a value is from the one that the planner makes for the column.
+fn keep_cast(value: &mut Expr) {
+    let mut inner = &*value;
+    while let Expr::Nested(nested) = inner {
+        inner = nested;
+    }
+    let Expr::Cast { expr, data_type, .. } = inner else { return };
+    // A parameter is of the type that it is cast to, and rows of floats are looked at in VALUES.
+    let is_parameter = matches!(expr.as_ref(), Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
+    if !is_parameter && !is_float_type(data_type) {
+        *value = call(CAST, vec![std::mem::replace(value, Expr::Value(Value::Null.into()))]);
     }
 }
 

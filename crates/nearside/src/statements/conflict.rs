@@ -325,7 +325,7 @@ impl Update {
         let LogicalPlan::Dml(dml) = plan_statement(statement, &running.plan_context())? else {
             return Err(Error::Internal("an UPDATE planned to something else".into()));
         };
-        let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some(&pairs.base.schema))?;
+        let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some((&dml.op, &pairs.base.schema)))?;
         Ok(Update { plan, pairs })
     }
 

@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, Result as DfResult, ScalarValue};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion_common::{DFSchema, Result as DfResult, ScalarValue};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, WriteOp, cast};
 
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::functions::reading::read_one;
+use crate::functions::texts::{is_written_here, text_of_value};
+use crate::rewrite::assigned::{is_assignable, put_into, written_rows};
+use crate::rewrite::kinds::exactly;
 use crate::run::prepare::{constants, params};
 use crate::run::statement::RunningStatement;
 
@@ -16,38 +20,53 @@ use crate::run::statement::RunningStatement;
 /// their types, as it would be if the values stood in the statement's text.
 ///
 /// # Errors
-/// A parameter without a value, values of types that no cast takes.
+/// A parameter without a value, values of types that columns do not take.
 pub(crate) fn with_values(
     plan: LogicalPlan,
     values: &[ScalarValue],
-    written: Option<&SchemaRef>,
+    written: Option<(&WriteOp, &SchemaRef)>,
 ) -> Result<LogicalPlan> {
     if values.is_empty() {
         return Ok(plan);
     }
+    let Some((op, schema)) = written else { return Ok(plan.with_param_values(params(values))?) };
+    if matches!(op, WriteOp::Insert(_)) {
+        let plan = with_cells_of_columns(plan)?.with_param_values(params(values))?;
+        return written_rows(plan, op, schema);
+    }
     let plan = plan.with_param_values(params(values))?;
-    let Some(schema) = written else { return Ok(plan) };
-    let fields = || plan.schema().iter().zip(schema.fields());
-    if fields().all(|((_, field), to)| field.data_type() == to.data_type()) {
-        return Ok(plan);
-    }
-    let mut outputs = Vec::with_capacity(schema.fields().len());
-    if let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan {
-        // Casts of values themselves, which fail whether there are rows or not.
-        for (output, to) in expr.iter().zip(schema.fields()) {
-            outputs.push(output.clone().unalias().cast_to(to.data_type(), input.schema())?.alias(to.name()));
-        }
-        return Ok(LogicalPlan::Projection(Projection::try_new(outputs, Arc::clone(input))?));
-    }
-    for ((table, field), to) in fields() {
-        let column = Expr::Column(Column::from((table, field)));
-        outputs.push(column.cast_to(to.data_type(), plan.schema())?.alias(to.name()));
-    }
-    Ok(LogicalPlanBuilder::from(plan).project(outputs)?.build()?)
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = plan else {
+        return Err(Error::Internal("an UPDATE without a projection".into()));
+    };
+    // Casts of values themselves, which fail whether there are rows or not.
+    let outputs = expr.into_iter().zip(schema.fields()).map(|(output, to)| {
+        Ok(put_into(output.unalias(), to.name(), to.data_type(), input.schema())?.alias(to.name()))
+    });
+    let plan = LogicalPlan::Projection(Projection::try_new(outputs.collect::<Result<Vec<_>>>()?, input)?);
+    written_rows(plan, op, schema)
 }
 
-/// A value of another type than its parameter's. `None` where it would be another value then, and the type is not
-/// declared: a fraction compared with an integer, say, stands for itself, as it would in the text.
+/// The rows of VALUES, in which parameters are cast to the types of their columns: with other values a column would be
+/// of another type.
+fn with_cells_of_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(mut rows) = plan else { return Ok(plan) };
+    if let LogicalPlan::Values(values) = rows.input.as_ref() {
+        let mut values = values.clone();
+        for row in &mut values.values {
+            for (cell, field) in row.iter_mut().zip(values.schema.fields()) {
+                if matches!(cell, Expr::Placeholder(_)) {
+                    *cell = cast(std::mem::take(cell), field.data_type().clone());
+                }
+            }
+        }
+        rows.input = Arc::new(LogicalPlan::Values(values));
+    }
+    Ok(LogicalPlan::Projection(rows))
+}
+
+/// A value of another type than its parameter's, as one of that type. `None` where the value stands for itself, as it
+/// would in the text, since the type is not declared: where it would be another value, as a fraction compared with an
+/// integer, and where no value of its type is one of the other.
 ///
 /// # Errors
 /// What is no value of the type.
@@ -57,11 +76,29 @@ pub(crate) fn fitting(
     is_declared: bool,
     running: &RunningStatement,
 ) -> Result<Option<ScalarValue>> {
+    let from = value.data_type();
+    let text = if data_type.is_string() { None } else { value.try_as_str().flatten() };
+    if text.is_none() && !is_assignable(&from, data_type) {
+        if is_declared {
+            let (from, to) = (sql_type(&from), sql_type(data_type));
+            let message =
+                format!("a parameter is of type {to} but its value is of type {from}; write CAST(.. AS {to})");
+            return Err(Error::plan(message));
+        }
+        return Ok(None);
+    }
     // A time of a zone is read from a text by the session's settings.
-    let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_))) && value.data_type().is_string();
+    let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_))) && text.is_some();
     if is_declared || is_zoned {
         let cast = Expr::Literal(value.clone(), None).cast_to(data_type, &DFSchema::empty())?;
         return Ok(constants(vec![cast], running)?.pop());
+    }
+    if let Some(text) = text {
+        // With more digits than the type has, it is compared as it is and rounded where it is written.
+        return if exactly(data_type, text) == *data_type { read_one(text, data_type).map(Some) } else { Ok(None) };
+    }
+    if data_type.is_string() && is_written_here(&from) {
+        return Ok(Some(text_of_value(value)?.cast_to(data_type)?));
     }
     match value.cast_to(data_type) {
         Ok(cast) if value.is_null() || cast.cast_to(&value.data_type())? == *value => Ok(Some(cast)),

@@ -29,6 +29,7 @@ use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
+use crate::functions::reading::read;
 use crate::plan::headers::with_names_apart;
 use crate::run::config;
 use crate::run::outcome::Done;
@@ -361,8 +362,11 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
 /// The column with the field's type; a value that does not fit is an error.
 pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
-    arrow::compute::cast_with_options(column, field.data_type(), &options)
-        .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
+    let fitted = match column.data_type().is_string() {
+        true => read(column, field.data_type(), false),
+        false => arrow::compute::cast_with_options(column, field.data_type(), &options).map_err(Error::from),
+    };
+    fitted.map_err(|e| Error::Execution(format!("column '{}': {e}", field.name())))
 }
 
 /// The same columns, in which NULL may stand until rows are checked.

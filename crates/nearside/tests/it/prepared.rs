@@ -352,6 +352,47 @@ fn values_in_a_prepared_write_are_values_in_its_text() {
 }
 
 #[test]
+fn texts_of_clients_are_read_as_texts_in_statements() {
+    let session = Database::builder().threads(1).memory_bytes(1 << 28).build().unwrap().session();
+    session
+        .execute("CREATE TABLE t (k INT PRIMARY KEY, b BYTEA, ts TIMESTAMP, c TIME, d DATE, n DECIMAL(9, 2), f DOUBLE)")
+        .unwrap();
+    let insert = session.prepare("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7)").unwrap();
+    let select = session.prepare("INSERT INTO t SELECT $1, $2, $3, $4, $5, $6, $7").unwrap();
+    let texts = ["\\x41", "2024-01-31 10:00+02", "1030", "2024-01-31", "1.555", "1e3"];
+    let row = |key: &str| -> Vec<ScalarValue> {
+        std::iter::once(key).chain(texts).map(|text| ScalarValue::Utf8(Some(text.into()))).collect()
+    };
+    let count = |prepared: &nearside::Prepared, text: &str| {
+        let text = ScalarValue::Utf8(Some(text.into()));
+        let nearside::Outcome::Done(done) = prepared.run(&[text]).unwrap() else { panic!("a write gave rows") };
+        done.rows
+    };
+    insert.run(&row("1")).unwrap();
+    select.run(&row("2")).unwrap();
+    let literals = texts.map(|text| format!("'{text}'")).join(", ");
+    session.execute(&format!("INSERT INTO t VALUES ('3', {literals})")).unwrap();
+    let distinct = "SELECT DISTINCT b::TEXT, ts::TEXT, c::TEXT, d::TEXT, n, f, count(*) OVER () FROM t";
+    assert_eq!(
+        rows(session.query(distinct).and_then(nearside::ResultStream::collect_all)).unwrap(),
+        ["\\x41|2024-01-31 10:00:00|10:30:00|2024-01-31|1.56|1000.0|3"]
+    );
+    for (column, text) in [("b", "\\x41"), ("ts", "2024-01-31 10:00-08"), ("c", "10:30"), ("n", "1.56")] {
+        let update = session.prepare(&format!("UPDATE t SET {column} = $1 WHERE {column} = $1")).unwrap();
+        assert_eq!(count(&update, text), Some(3), "{column}");
+    }
+    // As exact as it is written.
+    let exact = session.prepare("DELETE FROM t WHERE n = $1").unwrap();
+    assert_eq!(count(&exact, "1.559"), Some(0));
+    let mut wrong = row("4");
+    wrong[1] = ScalarValue::Utf8(Some("\\x4".into()));
+    for prepared in [&insert, &select] {
+        let error = prepared.run(&wrong).unwrap_err().to_string();
+        assert!(error.contains("two hexadecimal digits are a byte"), "{error}");
+    }
+}
+
+#[test]
 fn types_of_a_prepared_write_are_those_of_its_columns() {
     use nearside::arrow::datatypes::DataType::{Date32, Float64, Int32, Utf8View};
     let session = Database::builder().threads(1).memory_bytes(1 << 28).build().unwrap().session();

@@ -159,7 +159,7 @@ fn library_words(text: &str) -> Vec<&'static str> {
 }
 
 /// Statements that fail, when they are planned or when they run.
-const FAULTS: [&str; 70] = [
+const FAULTS: [&str; 78] = [
     "SELECT CAST('NaN'::DOUBLE AS INT)",
     "SELECT CAST(f / 0 AS INT) FROM t",
     "SELECT CAST('abc' AS INT)",
@@ -202,7 +202,15 @@ const FAULTS: [&str; 70] = [
     "SELECT i, count(*) FROM t",
     "SELECT sum(sum(i + 1)) FROM t",
     "SELECT i FROM t WHERE sum(i) > 1",
-    "INSERT INTO t VALUES (1)",
+    "INSERT INTO t (i, s) VALUES (1)",
+    "INSERT INTO t (i) VALUES (X'41')",
+    "INSERT INTO t (i) SELECT X'41'",
+    "DELETE FROM t, t u",
+    "UPDATE t JOIN t u ON t.i = u.i SET i = 1",
+    "CREATE TABLE nokey (a INT, UNIQUE (nope))",
+    "PREPARE zero AS SELECT $0",
+    "INSERT INTO t (t.i) VALUES (1)",
+    "EXPLAIN (BUFFERS) SELECT 1",
     "INSERT INTO t (i) VALUES ('abc')",
     "INSERT INTO t (i) VALUES (99999999999)",
     "UPDATE t SET i = 'x'",

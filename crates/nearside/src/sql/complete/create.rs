@@ -1,7 +1,7 @@
 //! CREATE and ALTER: tables, views, indexes and what stands in their columns.
 
 use sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
+    self, AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions, CreateView, HiveDistributionStyle,
     HiveFormat, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption,
     TableConstraint, UniqueConstraint, ViewColumnDef,
@@ -9,7 +9,9 @@ use sqlparser::ast::{
 
 use super::expression::{expr, exprs};
 use super::{query, refuse, refused, refused_text, types};
-use crate::error::Result;
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::sql::normalised;
 
 const TEMPORARY: &str = "TEMPORARY; leave it out and DROP it in the end";
 
@@ -27,7 +29,55 @@ pub(super) fn table(create: &CreateTable) -> Result<()> {
     options(&create.table_options)?;
     create.columns.iter().try_for_each(column)?;
     create.constraints.iter().try_for_each(constraint)?;
+    one_primary_key(create)?;
+    key_columns(create)?;
     create.query.iter().try_for_each(|source| query::query(source))
+}
+
+fn one_primary_key(create: &CreateTable) -> Result<()> {
+    let of_columns = create.columns.iter().flat_map(|column| column.options.iter());
+    let of_columns = of_columns.filter(|option| matches!(option.option, ColumnOption::PrimaryKey(_))).count();
+    let of_table = create.constraints.iter().filter(|key| matches!(key, TableConstraint::PrimaryKey(_))).count();
+    if of_columns + of_table > 1 {
+        return Err(Error::plan(format!(
+            "table '{}' has {} primary keys; a table has one: write PRIMARY KEY (a, b) for a key of several columns, \
+             and UNIQUE for another key",
+            create.name,
+            of_columns + of_table
+        )));
+    }
+    for column in &create.columns {
+        let is = |wanted: fn(&ColumnOption) -> bool| column.options.iter().any(|option| wanted(&option.option));
+        let is_null = is(|option| matches!(option, ColumnOption::Null));
+        if is_null && is(|option| matches!(option, ColumnOption::PrimaryKey(_) | ColumnOption::NotNull)) {
+            return Err(Error::plan(format!(
+                "column '{}' is declared NULL, and its key or NOT NULL does not allow that; leave NULL out",
+                column.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The columns of keys are among those that are declared.
+fn key_columns(create: &CreateTable) -> Result<()> {
+    let declared: Vec<String> = create.columns.iter().map(|column| normalised(column.name.clone())).collect();
+    for constraint in &create.constraints {
+        let columns = match constraint {
+            TableConstraint::PrimaryKey(key) => &key.columns,
+            TableConstraint::Unique(key) => &key.columns,
+            _ => continue,
+        };
+        let mut names = columns.iter().filter_map(|column| match &column.column.expr {
+            ast::Expr::Identifier(name) => Some(normalised(name.clone())),
+            _ => None,
+        });
+        if let Some(name) = names.find(|name| !declared.contains(name)) {
+            let nearest = nearest(&name, declared.iter().map(String::as_str));
+            return Err(Error::NotFound { kind: "column", name, nearest });
+        }
+    }
+    Ok(())
 }
 
 fn clauses(create: &CreateTable) -> Result<()> {

@@ -59,6 +59,7 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         (settings.is_some() || format_clause.is_some(), "SETTINGS or FORMAT in INSERT; use COPY table FROM 'file'"),
         (several, "INSERT into several tables; use a statement for each"),
         (source.is_none() && !columns.is_empty(), "columns before DEFAULT VALUES; leave them out"),
+        (columns.iter().any(|column| column.0.len() > 1), "a table before a column of INSERT; write the column alone"),
     ])?;
     on.iter().try_for_each(on_insert)?;
     match table {
@@ -105,6 +106,7 @@ pub(super) fn update(update: &Update) -> Result<()> {
     refuse(&[
         (!optimizer_hints.is_empty(), HINTS),
         (joined, "UPDATE .. FROM; use a subquery in SET and in WHERE"),
+        (!table.joins.is_empty(), "JOIN in UPDATE; use a subquery in SET and in WHERE"),
         (returning.is_some() || output.is_some(), RETURNING),
         (or.is_some(), "UPDATE OR; leave it out"),
         (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in UPDATE; choose the rows by a key in WHERE"),
@@ -132,18 +134,16 @@ pub(super) fn delete(delete: &Delete) -> Result<()> {
         order_by,
         limit,
     } = delete;
+    let (FromTable::WithFromKeyword(all) | FromTable::WithoutKeyword(all)) = from;
     refuse(&[
         (!hints.is_empty(), HINTS),
-        (!tables.is_empty(), "DELETE of several tables; use a statement for each"),
+        (!tables.is_empty() || all.len() > 1, "DELETE of several tables; use a statement for each"),
         (using.is_some(), "DELETE .. USING; use EXISTS or IN (query) in WHERE"),
+        (all.iter().any(|table| !table.joins.is_empty()), "JOIN in DELETE; use EXISTS or IN (query) in WHERE"),
         (returning.is_some() || output.is_some(), RETURNING),
         (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in DELETE; choose the rows by a key in WHERE"),
     ])?;
-    match from {
-        FromTable::WithFromKeyword(all) | FromTable::WithoutKeyword(all) => {
-            all.iter().try_for_each(source::with_joins)?
-        }
-    }
+    all.iter().try_for_each(source::with_joins)?;
     selection.iter().try_for_each(expr)
 }
 

@@ -11,6 +11,7 @@ use exec::Expression;
 
 use crate::error::{Error, Result};
 use crate::lower::PhysicalExpression;
+use crate::rewrite::assigned::is_assignable;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::statements::kept::direct::Direct;
@@ -113,6 +114,12 @@ impl RowSchema {
             let mut cast = Vec::with_capacity(count);
             for ((table, field), to) in plan.schema().iter().zip(to.fields()) {
                 let column = Expr::Column(Column::from((table, field)));
+                // What is wrong with it, or how a text is read, is said where values are known.
+                let from = field.data_type();
+                let is_read = from.is_string() && !to.data_type().is_string();
+                if is_read || !is_assignable(from, to.data_type()) {
+                    return Ok(None);
+                }
                 let Ok(output) = column.cast_to(to.data_type(), plan.schema()) else { return Ok(None) };
                 cast.push(output.alias(field.name()));
             }
