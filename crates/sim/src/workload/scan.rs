@@ -149,10 +149,10 @@ impl Scans {
         self.index && self.selectivity * constants.index_row_cost() < 1.0
     }
 
-    /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of
-    /// a process for one caller at a time): its codes, dictionaries and indexes are moved (round-robin, IVP), or all
-    /// values are read, encoded and written anew (PP). Where columns were is not known: they are taken to have been on
-    /// the node after.
+    /// Placing the table anew, as one statement with a task per column, all at the same time, as the product does it
+    /// (`storage/src/place.rs`; whether the kernel copies pages of one process as fast for many callers is not known):
+    /// its codes, dictionaries and indexes are moved (round-robin, IVP), or all values are read, encoded and written
+    /// anew (PP). Where columns were is not known: they are taken to have been on the node after.
     pub fn placing(&self, machine: &Machine, constants: &crate::Constants) -> Graph {
         let nodes = machine.node_count();
         let bytes = self.memory_bytes() / self.columns.max(1) as f64;
@@ -164,7 +164,7 @@ impl Scans {
             if let Placement::Pp(_) = self.placement {
                 task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value();
             }
-            graph.add(task.after(column.checked_sub(1)));
+            graph.add(Task { affinity: near(machine, from), ..task });
         }
         graph
     }
