@@ -77,6 +77,12 @@ pub struct Columns {
     pub partitions: u32,
     /// How tasks find a worker.
     pub strategy: Strategy,
+    /// Whether scans of one column on a node at the same time read it from memory once, as those behind the first find
+    /// it in the cache and catch up: what nothing prints, to be varied.
+    pub cache_sharing: bool,
+    /// Microseconds that a statement takes for each node of its tasks, one statement of the machine after the other: as
+    /// above.
+    pub dispatch_us: f64,
 }
 
 impl Default for Columns {
@@ -98,6 +104,8 @@ impl Default for Columns {
             placement: Placement::Rr,
             partitions: 0,
             strategy: Strategy::Bound,
+            cache_sharing: false,
+            dispatch_us: 0.0,
         }
     }
 }

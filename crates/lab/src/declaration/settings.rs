@@ -214,6 +214,7 @@ fn check_columns(c: &Columns) -> Result<(), String> {
     positive("rows", c.rows)?;
     positive("columns", u64::from(c.columns))?;
     positive("clients", u64::from(c.clients))?;
+    not_negative("dispatch_us", c.dispatch_us)?;
     bits(c.bits_min, c.bits_max)?;
     for (name, value) in
         [("selectivity", c.selectivity), ("hot_columns", c.hot_columns), ("hot_queries", c.hot_queries)]

@@ -23,7 +23,7 @@ fn every_published_machine_is_there_with_its_figures() {
     assert_eq!(sgi.bandwidth(0, 1), 9.5e9);
     assert_eq!(sgi.hops(0, 1), 1.0);
     let opteron = Machine::parse("nbb-opteron-8").unwrap();
-    assert!((opteron.total_local() / 1e6 - 73_542.5).abs() < 1.0, "{}", opteron.total_local());
+    assert!((opteron.total_local() / GIB - 8.0 * 6.311).abs() < 1e-6, "{}", opteron.total_local());
     assert_eq!(Machine::parse("ivybridge-ex-16").unwrap().total_local() / GIB, 16.0 * 47.5);
 }
 

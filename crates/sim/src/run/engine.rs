@@ -9,7 +9,7 @@
 //! A stage counts when it ends: at the borders of the measured time some of the work belongs to the other side.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use sched::policy::{Layout, Nearness};
@@ -39,6 +39,8 @@ enum Event {
     Begin(u32),
     /// A client issues its next statement.
     Issue(u32),
+    /// The first tasks of a statement are there.
+    Submit(u32),
     Watchdog,
     /// Counting begins.
     Measure,
@@ -101,6 +103,8 @@ pub(super) struct Engine<'a> {
     free: Vec<u32>,
     alive: usize,
     issued: u64,
+    /// When the last statement is dispatched.
+    dispatched_ns: u64,
     hands: Vec<Hand>,
     /// Per slot, the place of its group's node.
     homes: Vec<usize>,
@@ -136,6 +140,7 @@ impl<'a> Engine<'a> {
             free: Vec::new(),
             alive: 0,
             issued: 0,
+            dispatched_ns: 0,
             hands: homes.iter().map(hand).collect(),
             homes,
             tally: Tally::new(machine, layout.slots().len()),
@@ -185,6 +190,7 @@ impl<'a> Engine<'a> {
             Event::Arrive(slot) => self.look(slot),
             Event::Begin(slot) => self.begin_stage(slot),
             Event::Issue(client) => return self.issue(client, workload),
+            Event::Submit(statement) => self.submit_roots(statement),
             Event::Watchdog => {
                 self.watch();
                 Ok(())
@@ -253,11 +259,31 @@ impl<'a> Engine<'a> {
                 self.live.len() as u32 - 1
             }
         };
+        match self.dispatched_ns(&plan) {
+            Some(at_ns) => {
+                self.plan_at(at_ns, Event::Submit(statement));
+                Ok(())
+            }
+            None => self.submit_roots(statement).map_err(|violation| self.broken(violation)),
+        }
+    }
+
+    /// When a statement is dispatched, after those before it; `None` where that takes nothing.
+    fn dispatched_ns(&mut self, plan: &Plan) -> Option<u64> {
+        if self.options.dispatch_ns == 0 {
+            return None;
+        }
+        let places: HashSet<Affinity> = plan.roots.iter().map(|root| plan.tasks[*root as usize].affinity).collect();
+        self.dispatched_ns = self.dispatched_ns.max(self.now_ns) + self.options.dispatch_ns * places.len() as u64;
+        Some(self.dispatched_ns)
+    }
+
+    fn submit_roots(&mut self, statement: u32) -> Result<(), Violation> {
+        let Some(live) = &self.live[statement as usize] else { return Ok(()) };
+        let (plan, priority) = (Arc::clone(&live.plan), live.priority);
         for root in &plan.roots {
             let task = &plan.tasks[*root as usize];
-            let submitted =
-                self.submit(statement, *root, (task.affinity, task.hint), priority, Nearness::default(), None);
-            submitted.map_err(|violation| self.broken(violation))?;
+            self.submit(statement, *root, (task.affinity, task.hint), priority, Nearness::default(), None)?;
         }
         Ok(())
     }
@@ -453,7 +479,7 @@ impl<'a> Engine<'a> {
         let busy = (0..self.machine.node_count()).any(|node| self.traffic.busy(node) > 0);
         if let Some(checkers) = &mut self.pool.checkers {
             let waits = |Reverse((_, _, event)): &Reverse<(u64, u64, Event)>| {
-                matches!(event, Event::Arrive(_) | Event::Begin(_) | Event::Issue(_))
+                matches!(event, Event::Arrive(_) | Event::Begin(_) | Event::Issue(_) | Event::Submit(_))
             };
             let checked = if idle {
                 checkers.ran_out()

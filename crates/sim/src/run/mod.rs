@@ -76,6 +76,9 @@ pub struct Options {
     pub split: Split,
     /// Costs.
     pub constants: Constants,
+    /// What a statement takes for each node that its first tasks are for, one statement after the other; its tasks are
+    /// there afterwards. 0: nothing is done one after the other.
+    pub dispatch_ns: u64,
     /// When rates are worked out.
     pub resolve: Resolve,
     /// Whether the policy's invariants are checked meanwhile; then a violation ends the run as an error.
@@ -93,6 +96,7 @@ impl Default for Options {
             threads: None,
             split: Split::default(),
             constants: Constants::default(),
+            dispatch_ns: 0,
             resolve: Resolve::Lazy { period_ns: 10_000_000, drift: 0.02 },
             checked: false,
         }

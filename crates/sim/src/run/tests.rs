@@ -141,3 +141,21 @@ fn what_cannot_run_is_said() {
     let empty = &mut RepeatedStatement::new(Graph::new(1.0), 1, 1);
     assert!(run(&machine, &Options::default(), empty).unwrap_err().to_string().contains("never ends"));
 }
+
+#[test]
+fn statements_that_are_dispatched_one_after_the_other_are_no_more_than_that_gives() {
+    let machine = Machine::parse("2x1x2x1;latency=100,200;bandwidth=10G,5G");
+    let machine = machine.unwrap_or_else(|error| panic!("{error}"));
+    let mut graph = Graph::new(1.0);
+    (0..2).for_each(|node| {
+        graph.add(Task::new(near(&machine, node), TaskStage::cpu(1_000.0)));
+    });
+    let per_second = |dispatch_ns| {
+        let options = Options { dispatch_ns, ..options(Preset::Bound) };
+        let outcome = run(&machine, &options, &mut RepeatedStatement::new(graph.clone(), 64, u64::MAX)).unwrap();
+        outcome.statements_per_second()
+    };
+    // Two nodes for each.
+    assert!((per_second(50_000) / 10_000.0 - 1.0).abs() < 0.01, "{}", per_second(50_000));
+    assert!(per_second(0) > 50_000.0);
+}

@@ -81,6 +81,9 @@ pub struct Scans {
     pub index: bool,
     /// Skew; `None`: every column alike.
     pub hot: Option<Hot>,
+    /// Whether scans of one column that run on a node at the same time read it from memory once: those behind the first
+    /// find it in the cache, are faster for that and catch up.
+    pub shares_cache: bool,
 }
 
 impl Scans {
@@ -96,6 +99,7 @@ impl Scans {
             selectivity: 1e-5,
             index: false,
             hot: None,
+            shares_cache: false,
         }
     }
 
@@ -149,10 +153,10 @@ impl Scans {
         self.index && self.selectivity * constants.index_row_cost() < 1.0
     }
 
-    /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of
-    /// a process for one caller at a time): its codes, dictionaries and indexes are moved (round-robin, IVP), or all
-    /// values are read, encoded and written anew (PP). Where columns were is not known: they are taken to have been on
-    /// the node after.
+    /// Placing the table anew, as one statement with a task per column, all at the same time, as the product does it
+    /// (`storage/src/place.rs`; whether the kernel copies pages of one process as fast for many callers is not known):
+    /// its codes, dictionaries and indexes are moved (round-robin, IVP), or all values are read, encoded and written
+    /// anew (PP). Where columns were is not known: they are taken to have been on the node after.
     pub fn placing(&self, machine: &Machine, constants: &crate::Constants) -> Graph {
         let nodes = machine.node_count();
         let bytes = self.memory_bytes() / self.columns.max(1) as f64;
@@ -164,7 +168,7 @@ impl Scans {
             if let Placement::Pp(_) = self.placement {
                 task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value();
             }
-            graph.add(task.after(column.checked_sub(1)));
+            graph.add(Task { affinity: near(machine, from), ..task });
         }
         graph
     }
@@ -299,14 +303,31 @@ impl Builder<'_, '_> {
         rows * f64::from(self.scans.bits_of(self.column)) / 8.0
     }
 
+    /// How many scans of a column run on a node at the same time, 1 at least: its cpus are dealt to the columns of
+    /// which it has a piece, as far as there are statements for them.
+    fn scans_at_once(&self, node: usize) -> f64 {
+        let pieces = self.pieces.len() as f64;
+        let nodes = self.at.machine.node_count() as f64;
+        let running = (self.scans.clients as f64 * pieces / nodes).min(self.at.machine.nodes()[node].cpus as f64);
+        let columns = self.scans.columns as f64;
+        // Of a skewed workload, the hot columns' share.
+        let (columns, share) = match self.scans.hot {
+            Some(hot) if self.column >= self.scans.columns - hot.columns => (hot.columns as f64, hot.share),
+            Some(hot) => (columns - hot.columns as f64, 1.0 - hot.share),
+            None => (columns, 1.0),
+        };
+        (running * share / (columns * pieces / nodes).max(1.0)).max(1.0)
+    }
+
     /// The first phase on a range: read codes, write positions.
     fn find(&self, piece: usize, tasks: usize) -> TaskStage {
         let rows = self.rows(tasks);
         let constants = self.at.constants;
         let node = self.pieces[piece];
         let positions = rows * self.scans.selectivity * POSITION_BYTES;
+        let readers = if self.scans.shares_cache { self.scans_at_once(node) } else { 1.0 };
         TaskStage::cpu(rows * constants.scan_ns_per_row())
-            .read(node, self.codes_bytes(rows))
+            .read(node, self.codes_bytes(rows) / readers)
             .write(node, positions, constants)
             .in_phase(FIND)
     }

@@ -43,6 +43,19 @@ fn a_scan_reads_its_codes_once_however_it_is_cut() {
 }
 
 #[test]
+fn scans_share_what_they_read_where_more_run_than_there_are_columns() {
+    let read = |name: &str, placement, clients| {
+        let machine = Machine::parse(name).unwrap();
+        let scans = Scans { shares_cache: true, clients, ..Scans::vldb(placement) };
+        bytes(&with_at(&machine, 0, |at| scans.graph(0, 32, at))) / (1e8 * 17.0 / 8.0)
+    };
+    assert!((read("ivybridge-ex-4", Placement::RoundRobin, 1024) - 1.0).abs() < 0.01, "forty columns, thirty cpus");
+    assert!((read("ivybridge-ex-32", Placement::RoundRobin, 1024) * 6.0 - 1.0).abs() < 0.05, "five columns");
+    assert!((read("ivybridge-ex-32", Placement::Ivp(32), 1024) - 1.0).abs() < 0.01, "ranges of all columns");
+    assert!((read("ivybridge-ex-32", Placement::RoundRobin, 4) - 1.0).abs() < 0.01, "four clients");
+}
+
+#[test]
 fn partitions_and_parts_lie_on_their_nodes() {
     let scans = Scans::vldb(Placement::Ivp(4));
     assert_eq!(scans.nodes_of(0, 4), [0, 1, 2, 3]);

@@ -16,6 +16,7 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
     if !c.parallel {
         bench.options.settings.parallelism = 1;
     }
+    bench.options.dispatch_ns = (c.dispatch_us * 1e3) as u64;
     let hot_columns = (c.hot_columns * f64::from(c.columns)).round() as usize;
     let scans = Scans {
         clients: c.clients as usize,
@@ -28,6 +29,7 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
         // Nothing is hot where the hot columns get their share and no more, or where all columns are.
         hot: (c.hot_queries != c.hot_columns && (1..c.columns as usize).contains(&hot_columns))
             .then_some(Hot { columns: hot_columns, share: c.hot_queries }),
+        shares_cache: c.cache_sharing,
     };
     let found = bench.run(&mut scans.clone().workload())?;
     let [lookup, scan, output] = shares(&found);
@@ -54,6 +56,7 @@ pub(super) fn placed(mut bench: Bench, p: &Placing) -> Result<Outcome, RunError>
         selectivity: 0.0,
         index: false,
         hot: None,
+        shares_cache: false,
     };
     bench.options.warm_up_ns = 0;
     let graph = scans.placing(&bench.machine, &bench.options.constants);

@@ -3,8 +3,8 @@
 //!
 //! A query is what Table 5.1 has of it: on one cpu per node it takes `t` seconds, of which it waits a share `q` for
 //! memory at the bandwidth of one thread (Table 2.4). So each node's part is `(1 - q) t` of computation and `q t` times
-//! that bandwidth of bytes, one after the other, as the thesis' model has it. The queries themselves were written by
-//! hand and are not at hand.
+//! that bandwidth of bytes, one after the other, as the thesis' model has it. Several cpus of a node wait longer for a
+//! byte, as the curve of that table by threads has it. The queries themselves were written by hand and are not at hand.
 //!
 //! A loop with an adaptive grain is cut into as many tasks per cpu as balance it; with a fixed one into tasks that read
 //! `grain_kib` each, as the thesis' scheduler does it (section 3.3.1: always split until a range is no larger than the
@@ -69,10 +69,16 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
             format!("the thesis prints no q and t of query {} (Table 5.1), so it cannot be simulated", l.query);
         return Err(RunError::NotYet(reason));
     };
-    let thread = system.local_gib_s().first().copied().unwrap_or(1.0) * GIB;
+    let curve = system.local_gib_s();
+    let thread = curve.first().copied().unwrap_or(1.0) * GIB;
     // A negative q says that memory is never waited for.
     let q = job.q.max(0.0);
-    let part = NodePart { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread };
+    // What each of the cpus gets of its node's memory while all of them wait; second threads of cores have no more than
+    // what the node gives.
+    let node = &bench.machine.nodes()[bench.nodes()[0]];
+    let together = curve.get(node.cpus.min(node.cores).max(1) - 1).or(curve.last()).copied().unwrap_or(1.0) * GIB;
+    let waited_ns_per_byte = if node.cpus > node.cores { 0.0 } else { node.cpus as f64 / together * NS };
+    let part = NodePart { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread, waited_ns_per_byte };
     bench.options.settings = if l.aware {
         Settings { affinities: Affinities::Hard, ..Settings::default() }
     } else {
@@ -93,6 +99,8 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
 struct NodePart {
     cpu_ns: f64,
     bytes: f64,
+    /// The least that a cpu waits for a byte.
+    waited_ns_per_byte: f64,
 }
 
 impl NodePart {
@@ -120,7 +128,8 @@ impl NodePart {
                 let from = if l.striped { *node } else { nodes[column % nodes.len()] };
                 let stages = vec![
                     TaskStage::cpu(self.cpu_ns / tasks as f64),
-                    TaskStage::default().read(from, self.bytes / tasks as f64),
+                    TaskStage::cpu(self.bytes * self.waited_ns_per_byte / tasks as f64)
+                        .read(from, self.bytes / tasks as f64),
                 ];
                 let affinity = if l.aware { near(&bench.machine, from) } else { sched::Affinity::Anywhere };
                 let mut one = Task::new(affinity, TaskStage::default());

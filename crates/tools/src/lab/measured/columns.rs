@@ -26,6 +26,10 @@ pub fn run(bench: Bench<'_>, asked: &Columns) -> Result<Outcome, RunError> {
         let reason = format!("bits_max = {}: columns are INTEGER, of {BITS_MAX} bits at most", asked.bits_max);
         return Err(RunError::Refused(reason));
     }
+    if asked.cache_sharing || asked.dispatch_us > 0.0 {
+        let reason = "cache_sharing and dispatch_us are assumptions of the simulator; leave them out";
+        return Err(RunError::Refused(reason.to_string()));
+    }
     let fitted = fitted(asked, bench.memory_bytes, bench.nodes.len());
     let placement = placement(asked, fitted.bits.len(), bench.nodes)?;
     let seed = bench.conditions.seed;

@@ -105,6 +105,7 @@ fn what_makes_no_sense_here_is_refused() {
     let many = format!("nodes={}", nodes + 1);
     assert!(reason("vldb2015/fig08", &tiny(&[many.as_str()])).contains("this machine has"));
     assert!(reason("vldb2015/fig08", &["bits_max=32"]).contains("31 bits"));
+    assert!(reason("vldb2015/fig08", &tiny(&["dispatch_us=1.0"])).contains("assumptions of the simulator"));
     let many = format!("partitions={}", nodes + 1);
     assert!(reason("vldb2015/fig12", &tiny(&["placement=ivp", many.as_str()])).contains("one range per node"));
     assert!(reason("vldb2015/fig19-tpch", &[]).contains("simulated, not measured"));
