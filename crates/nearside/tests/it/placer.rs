@@ -8,8 +8,9 @@ use nearside::{Database, ScalarValue, Session};
 
 use crate::read::{database, number, rows};
 
-/// Granules of 64 Ki rows: one per node of the largest virtual machine.
-const ROWS: i64 = 8 * 65_536;
+/// Segments of one granule each: so few that they are not merged, and as many as nodes.
+const SEGMENTS: i64 = 7;
+const ROWS: i64 = SEGMENTS * 65_536;
 
 #[test]
 fn it_is_switched_and_says_what_is_wrong() {
@@ -103,9 +104,11 @@ fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
     }
     session.execute("ALTER SYSTEM SET nearside.placer_period_ms = 300").unwrap();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT, w BIGINT)").unwrap();
-    let fill =
-        format!("INSERT INTO t SELECT value, value * 31 % 1000, value % 5 FROM generate_series(0, {})", ROWS - 1);
-    session.execute(&fill).unwrap();
+    for segment in 0..SEGMENTS {
+        let (first, last) = (segment * 65_536, (segment + 1) * 65_536 - 1);
+        let values = "value, value * 31 % 1000, value % 5";
+        session.execute(&format!("INSERT INTO t SELECT {values} FROM generate_series({first}, {last})")).unwrap();
+    }
     assert_eq!(nodes_of(&session, "v").len(), 1);
 
     // Only said.
