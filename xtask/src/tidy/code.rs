@@ -184,6 +184,7 @@ mod tests {
             "crates/storage/src/lib.rs",
             "crates/sched/src/policy.rs",
             "crates/units/src/balancer.rs",
+            "crates/placer/src/lib.rs",
             "crates/exec/src/lib.rs",
         ];
         let mut files: Vec<(&str, &str)> = good.iter().map(|path| (*path, "//! Good.\n")).collect();
@@ -211,6 +212,7 @@ mod tests {
             let text = format!("use {word};\n");
             assert!(!found("crates/sched/src/policy/steal.rs", &text).is_empty(), "{word}");
             assert!(!found("crates/units/src/balancer/tests.rs", &text).is_empty(), "{word}");
+            assert!(!found("crates/placer/src/plan.rs", &text).is_empty(), "{word}");
             assert_eq!(found("crates/sched/src/worker.rs", &text), Vec::<String>::new(), "{word}");
         }
     }
