@@ -104,13 +104,16 @@ pub(crate) fn delete(name: &Name, keys: &[ArrayRef], running: &Arc<RunningStatem
 /// What is to be done, the rows that it is of, and what is known of their keys; `None` where two keys have one code.
 type Decided<'t> = Option<(Changes, RecordBatch, Taken<'t>)>;
 
+/// Rows or keys in the types of a table.
+type RowsOf<'a> = dyn Fn(&TableEntry) -> Result<RecordBatch> + 'a;
+
 /// What is to be done for rows or keys.
 type ChangesOf<'a> = dyn for<'t> Fn(&'t TableEntry, &RecordBatch, &Arc<RunningStatement>) -> Result<Decided<'t>> + 'a;
 
 /// Does what `changes` says of the rows that `of` gives: beside other statements where they are few, else alone.
 fn written(
     name: &Name,
-    (rows, of): (usize, &dyn Fn(&TableEntry) -> Result<RecordBatch>),
+    (rows, of): (usize, &RowsOf<'_>),
     changes: &ChangesOf<'_>,
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {

@@ -51,7 +51,7 @@ pub(super) enum Links {
     /// The same, where links between packages are split in two and, of a node's three neighbours in other packages, so
     /// many lie behind a link of which both halves are in use: classes local, same package, one hop single, one hop
     /// dual, two hops single, two hops dual.
-    SplitLinks { dual: u32 },
+    SplitPackages { dual: u32 },
     /// Blades of two nodes, cubes of eight blades with long diagonals, four cubes in a square: classes local, same
     /// blade, one to four hops.
     BladesOfARack,
@@ -112,8 +112,8 @@ impl Links {
             Links::Chassis => 1 + usize::from(from / 4 != to / 4),
             Links::DualNodePackages if from / 2 == to / 2 => 1,
             Links::DualNodePackages => 2 + usize::from(from % 2 != to % 2),
-            Links::SplitLinks { .. } if from / 2 == to / 2 => 1,
-            Links::SplitLinks { dual } => {
+            Links::SplitPackages { .. } if from / 2 == to / 2 => 1,
+            Links::SplitPackages { dual } => {
                 // Each of the three ways to pair the four packages is one of these numbers.
                 let pairing = (from / 2) ^ (to / 2);
                 2 + 2 * usize::from(from % 2 != to % 2) + usize::from(pairing > 3 - dual)
@@ -132,7 +132,7 @@ impl Links {
             (_, 0) => 0,
             // Two hops are the last classes.
             (Links::DualNodePackages, _) => 1 + class / 3,
-            (Links::SplitLinks { .. }, _) => 1 + class / 4,
+            (Links::SplitPackages { .. }, _) => 1 + class / 4,
             // The second socket of a blade is behind the hub; of other blades NumaLinks are counted.
             (Links::BladesOfARack, _) => (class - 1).max(1),
             // Nothing is between the sub-domains of a package.

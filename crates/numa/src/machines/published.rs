@@ -133,7 +133,7 @@ pub(super) const MACHINES: &[PaperMachine] = &[
         memory_gib: Some(8),
         coherence: Coherence::Broadcast,
         total_local_gib_s: None,
-        links: Links::SplitLinks { dual: 1 },
+        links: Links::SplitPackages { dual: 1 },
         figures: Figures::ByClass(&[
             class(85.0, 16.4 * GB),
             class(136.0, 5.8 * GB),

@@ -112,9 +112,9 @@ fn sum_of<T: Native + Into<i64>>(values: &[T], mask: Option<&[u64]>) -> i128 {
             0 => {}
             word => {
                 for (number, eight) in eights.iter().enumerate() {
-                    for lane in 0..LANES {
+                    for (lane, value) in eight.iter().enumerate() {
                         let keep = 0_i64.wrapping_sub((word >> (LANES * number + lane) & 1) as i64);
-                        lanes.add(lane, eight[lane].into() & keep);
+                        lanes.add(lane, (*value).into() & keep);
                     }
                 }
             }
