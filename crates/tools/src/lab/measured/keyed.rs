@@ -84,20 +84,26 @@ pub fn run(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
             return Err(RunError::Refused(reason.to_string()));
         }
     };
-    let begin = Instant::now();
-    let length = Duration::from_secs_f64(bench.conditions.seconds);
-    let mut rates = Vec::new();
-    while rates.is_empty() || begin.elapsed() < length {
-        if bench.conditions.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Stopped);
-        }
-        rates.push(measure(scheduler, kept.map(), plan, phase).map_err(RunError::Failed)?);
-    }
+    let rates = repeated(bench, || measure(scheduler, kept.map(), plan, phase).map_err(RunError::Failed))?;
     let mut found = Outcome::default()
         .with(Metric::Throughput, mean_rate(&rates) * 60.0)
         .with(Metric::MemoryUsed, kept.used_bytes() as f64 / GB);
     found.notes.extend(note.into_iter().chain(routed));
     Ok(found)
+}
+
+/// What `once` gives, again and again for the time of the point, once at least.
+fn repeated<T>(bench: &Bench<'_>, mut once: impl FnMut() -> Result<T, RunError>) -> Result<Vec<T>, RunError> {
+    let begin = Instant::now();
+    let length = Duration::from_secs_f64(bench.conditions.seconds);
+    let mut all = Vec::new();
+    while all.is_empty() || begin.elapsed() < length {
+        if bench.conditions.stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
+        all.push(once()?);
+    }
+    Ok(all)
 }
 
 /// Commands of one key each, sent in buffers of a size, for the time of the point: only routed, or looked up.
@@ -113,22 +119,16 @@ pub fn run_commands(bench: &Bench<'_>, asked: &Store) -> Result<Outcome, RunErro
     let budget = Budget::new("keys of the lab", bench.memory_bytes);
     let (plan, note) = plan(bench, asked.keys, BATCH);
     let keyed = filled(scheduler, UnitPlace::of_slots(scheduler, &budget), plan)?;
-    let begin = Instant::now();
-    let length = Duration::from_secs_f64(bench.conditions.seconds);
-    let mut rates = Vec::new();
-    while rates.is_empty() || begin.elapsed() < length {
-        if bench.conditions.stop.load(Ordering::Relaxed) {
-            return Err(RunError::Stopped);
-        }
-        let commands = plan.keys.min(COMMANDS);
+    let commands = plan.keys.min(COMMANDS);
+    let rates = repeated(bench, || {
         let point = measure_routing(scheduler, &keyed, plan, asked.batch as usize, commands);
         let Some(point) = point.map_err(RunError::Failed)? else {
             let units = keyed.store().units();
             let reason = format!("batch = {}: an outgoing buffer for one of {units} units holds fewer", asked.batch);
             return Err(RunError::Refused(reason));
         };
-        rates.push(if asked.operation == Operation::Route { point.routed } else { point.looked_up });
-    }
+        Ok(if asked.operation == Operation::Route { point.routed } else { point.looked_up })
+    })?;
     let mut found = Outcome::default()
         .with(Metric::Throughput, mean_rate(&rates) * 60.0)
         .with(Metric::MemoryUsed, keyed.used_bytes() as f64 / GB);
