@@ -1,5 +1,6 @@
 //! Keyed reads and writes of this crate beside ordered maps of others, in turns:
-//! `cargo run --release -p nearside-units --example keyed` [keys, 10 million if not given] [`dense`].
+//! `cargo run --release -p nearside-units --example keyed` [keys, 10 million if not given] [`dense`] [`only=NAME`, of
+//! one map].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use numa::{Allocator, Budget, Policy, Topology};
 use parking_lot::RwLock;
 use scc::TreeIndex;
 use sched::{Config, Scheduler};
-use units::bench::{OrderedMap, PHASES, Plan, RANGE_PAIRS, measure};
+use units::bench::{OrderedMap, PHASES, Phase, Plan, RANGE_PAIRS, measure};
 use units::store::{Store, UnitPlace};
 use units::tree::SharedTree;
 
@@ -182,7 +183,8 @@ type Maker = fn(&Arc<Scheduler>, u64) -> Box<dyn OrderedMap>;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keys = std::env::args().nth(1).map_or(Ok(10_000_000), |keys| keys.parse())?;
-    let dense = std::env::args().nth(2).is_some_and(|word| word == "dense");
+    let dense = std::env::args().any(|word| word == "dense");
+    let only = std::env::args().find_map(|word| word.strip_prefix("only=").map(str::to_string));
     let plan = Plan { keys, batch: 1000, dense, seed: 1 };
     let scheduler = Scheduler::new(Arc::new(Topology::discover()?), Config::default());
     println!("{keys} keys, {} threads, batches of {}; millions per second", scheduler.threads(), plan.batch);
@@ -208,8 +210,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // One map at a time, so that each has the machine's memory and caches for itself.
     for make in makers {
         let map = make(&scheduler, plan.last_key());
+        if only.as_ref().is_some_and(|only| only != map.name()) {
+            continue;
+        }
         print!("{:<20}", map.name());
         for phase in PHASES {
+            if phase == Phase::Range && map.range(0).is_none() {
+                print!(" {:>9}", "none");
+                continue;
+            }
             print!(" {:>9.3}", measure(&scheduler, &*map, plan, phase)? / 1e6);
         }
         println!();

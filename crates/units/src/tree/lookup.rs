@@ -3,7 +3,7 @@
 //! A look-up of one key waits for memory once per level; `GROUP` of them wait together (the batched look-ups of
 //! Kissinger et al., ADMS 2014, section 3.1, with the interleaving of Psaropoulos et al., VLDB 2017).
 
-use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX};
+use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX, Leaf};
 use super::slot::Child;
 use super::{Root, Tree, slot_of};
 use crate::arena::LINE_WORDS;
@@ -91,11 +91,28 @@ impl Tree {
         }
     }
 
-    /// Asks for what a change of each key reads and writes, as look-ups of them would; a change of a tree of which
-    /// nothing is in a cache costs as much as a look-up then.
-    pub(super) fn ask_for_many(&self, keys: &[u64]) {
-        for keys in keys.chunks(GROUP) {
-            self.descend(self.root(), keys);
+    /// Asks for what a change of each of at most `GROUP` keys reads and writes, as look-ups of them would; a change of a
+    /// tree of which nothing is in a cache costs as much as a look-up then. Gives the slots that the keys lead to.
+    pub(super) fn ask_for_many(&self, keys: &[u64]) -> [u64; GROUP] {
+        self.descend(self.root(), keys)
+    }
+
+    /// As [`ask_for_many`](Self::ask_for_many), and for the newest of the keys' older values.
+    pub(super) fn ask_for_chains(&self, keys: &[u64]) -> [u64; GROUP] {
+        let words = self.descend(self.root(), keys);
+        for word in &words[..keys.len()] {
+            let chain = self.leaf(Child::of(*word)).map_or(0, |leaf| leaf.undo());
+            if chain != 0 {
+                self.arena.prefetch(chain, 0);
+            }
         }
+        words
+    }
+
+    /// The leaf that a slot leads to which [`ask_for_many`](Self::ask_for_many) gave for a key, where the key is in it;
+    /// the slot may be that of other keys, for which the way there was not compared with the key. No leaf may have been
+    /// unlinked since.
+    pub(super) fn leaf_with(&self, word: u64, key: u64) -> Option<Leaf<'_>> {
+        self.leaf(Child::of(word)).filter(|leaf| leaf.newest(key).is_some())
     }
 }

@@ -73,6 +73,8 @@ pub struct Owner {
     /// Blocks that were unlinked: in which epoch, and their lines.
     pub(super) unlinked: VecDeque<(u64, Block, usize)>,
     pub(super) just_unlinked: Vec<(Block, usize)>,
+    /// How many leaves were unlinked so far.
+    pub(super) leaves_gone: u64,
     /// Marks of statements that are gone, not yet told.
     pub(super) resolved: Vec<(u32, u64)>,
     pub(super) scratch: Vec<(u64, u64)>,
@@ -93,6 +95,7 @@ impl Owner {
             collect_from: COLLECT_FROM,
             unlinked: VecDeque::new(),
             just_unlinked: Vec::new(),
+            leaves_gone: 0,
             resolved: Vec::new(),
             scratch: Vec::new(),
         }
@@ -118,7 +121,8 @@ impl Owner {
     /// # Errors
     /// [`ChangeError`]; nothing was changed then.
     pub fn change(&mut self, key: u64, change: Change, write: &Write) -> Result<Option<u64>, ChangeError> {
-        let result = self.change_marked(key, change, write);
+        let tree = Arc::clone(&self.tree);
+        let result = self.change_marked(&tree, (key, None), change, write);
         if let Ok((_, true)) = result {
             self.versions.marked(write.number(), 1);
         }
@@ -140,13 +144,16 @@ impl Owner {
         // Counted beforehand and corrected after: a panic in between leaves a number that is never used again, and not
         // one that is used too early.
         self.versions.marked(write.number(), keys.len() as u64);
+        let tree = Arc::clone(&self.tree);
         let mut marks = 0;
         let mut result = Ok(());
         'groups: for (group, asked) in keys.chunks(GROUP).enumerate() {
-            self.tree.ask_for_many(asked);
-            for (place, key) in asked.iter().enumerate() {
+            let slots = tree.ask_for_many(asked);
+            let before = self.leaves_gone;
+            for (place, (key, slot)) in asked.iter().zip(slots).enumerate() {
                 let place = group * GROUP + place;
-                match self.change_marked(*key, change(place), write) {
+                let slot = (self.leaves_gone == before).then_some(slot);
+                match self.change_marked(&tree, (*key, slot), change(place), write) {
                     Ok((before, marked)) => {
                         marks += u64::from(marked);
                         done(place, before);
@@ -162,10 +169,17 @@ impl Owner {
         result
     }
 
-    /// The value from before, and whether a mark was made.
-    fn change_marked(&mut self, key: u64, change: Change, write: &Write) -> Result<(Option<u64>, bool), ChangeError> {
-        let tree = Arc::clone(&self.tree);
-        let mut found = tree.leaf(tree.way(key).child);
+    /// The value from before, and whether a mark was made. `tree` is the owner's; with the key comes what slot it leads
+    /// to, if that is known.
+    fn change_marked(
+        &mut self,
+        tree: &Tree,
+        (key, slot): (u64, Option<u64>),
+        change: Change,
+        write: &Write,
+    ) -> Result<(Option<u64>, bool), ChangeError> {
+        let known = slot.and_then(|slot| tree.leaf_with(slot, key));
+        let mut found = known.or_else(|| tree.leaf(tree.way(key).child));
         let before = found.and_then(|leaf| leaf.newest(key));
         let mut is_marked = false;
         if let Some(record) = found.and_then(|leaf| tree.newest_record(leaf.undo(), key)) {
@@ -176,7 +190,7 @@ impl Owner {
                     // Its statement is gone; what it did is undone here and now.
                     WriteState::Aborted => {
                         self.settle(key);
-                        return self.change_marked(key, change, write);
+                        return self.change_marked(tree, (key, None), change, write);
                     }
                     WriteState::Committed(_) => {}
                 },

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use numa::MemoryError;
 
+use super::Tree;
 use super::lookup::GROUP;
 use super::node::{INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_capacity, leaf_lines};
 use super::owner::{COLLECT_FROM, Owner};
@@ -23,15 +24,16 @@ impl Owner {
     /// where it can be.
     pub(super) fn settle(&mut self, key: u64) {
         let needed = self.versions.oldest_needed();
-        self.settle_for(key, needed);
+        let tree = Arc::clone(&self.tree);
+        self.settle_for(&tree, key, None, needed);
         self.tell_resolved();
     }
 
     /// As [`settle`](Self::settle), for readers of `needed` and later; whether older values of the key are left.
-    fn settle_for(&mut self, key: u64, needed: u64) -> bool {
-        let tree = Arc::clone(&self.tree);
-        let way = tree.way(key);
-        let Some(leaf) = tree.leaf(way.child) else { return false };
+    /// `tree` is the owner's, `slot` what the key leads to, if that is known.
+    fn settle_for(&mut self, tree: &Tree, key: u64, slot: Option<u64>, needed: u64) -> bool {
+        let found = slot.and_then(|slot| tree.leaf_with(slot, key));
+        let Some(leaf) = found.or_else(|| tree.leaf(tree.way(key).child)) else { return false };
         let mut before: Block = 0;
         let mut at = leaf.undo();
         let mut is_left = false;
@@ -54,7 +56,7 @@ impl Owner {
             at = next;
         }
         if may_shrink && leaf.undo() == 0 {
-            self.shrink(key, way, leaf.count());
+            self.shrink(key, tree.way(key), leaf.count());
         }
         is_left
     }
@@ -104,12 +106,15 @@ impl Owner {
         // Older values of a key are settled together, however often it was changed.
         changed.sort_unstable();
         changed.dedup();
+        let tree = Arc::clone(&self.tree);
         let mut left = 0;
         for group in 0..changed.len().div_ceil(GROUP) {
             let places = group * GROUP..changed.len().min((group + 1) * GROUP);
-            self.tree.ask_for_many(&changed[places.clone()]);
-            for place in places {
-                if self.settle_for(changed[place], needed) {
+            let slots = tree.ask_for_chains(&changed[places.clone()]);
+            let before = self.leaves_gone;
+            for (place, slot) in places.zip(slots) {
+                let slot = (self.leaves_gone == before).then_some(slot);
+                if self.settle_for(&tree, changed[place], slot, needed) {
                     changed[left] = changed[place];
                     left += 1;
                 }
@@ -256,6 +261,7 @@ impl Owner {
     /// Unlinks a leaf whose chain lives on, or that has none.
     fn unlink_child(&mut self, child: Child) {
         if let Some((block, lines)) = child.leaf_block() {
+            self.leaves_gone += 1;
             self.unlink(block, lines);
         }
     }
