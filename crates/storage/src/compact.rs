@@ -132,6 +132,11 @@ impl Compacted {
         Ok(Compacted { part, first: range.start, old, new })
     }
 
+    /// Whose segments they are.
+    pub fn part(&self) -> usize {
+        self.part
+    }
+
     /// Rows that were written anew.
     pub fn rows(&self) -> usize {
         self.new.iter().map(|version| version.segment.rows()).sum()

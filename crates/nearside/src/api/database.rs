@@ -117,8 +117,9 @@ impl DatabaseBuilder {
         let binding = settings.binding;
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
-        let nodes = MachineNodes::of(&topology);
-        let units = Arc::new(Units::new(UnitPlace::of_slots(&scheduler, &budget), &scheduler));
+        let places = UnitPlace::of_slots(&scheduler, &budget);
+        let nodes = MachineNodes::of(&topology).with_units(places.iter().map(|place| place.node));
+        let units = Arc::new(Units::new(places, &scheduler));
         let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget), units));
         let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
         Ok(Database { inner: Arc::new(inner) })

@@ -13,7 +13,8 @@
 //! the base's row is dead; of two statements that change one row or one key at the same time one is told so.
 //!
 //! # Limits
-//! Tables that are cut into parts by their rows' values have no delta: each of their statements makes segments.
+//! Tables that are cut into more than [`DELTA_PARTS_MAX`] parts have no delta, nor have those whose first rows have yet
+//! to tell the ranges of their parts: their statements make segments.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
 use parking_lot::Mutex;
-use storage::{Delta, DeltaView, DeltaWrite, Keys, Parallel, Serial, TableRow, TableVersion};
+use storage::{DELTA_PARTS_MAX, Deltas, DeltasView, DeltasWrite, Keys, Parallel, Serial, TableRow, TableVersion};
 use units::request::WriteKind;
 use units::store::{Keyed, Statement, Store, WriteError};
 use units::versions::Pin;
@@ -39,11 +40,11 @@ const PREFIX_BITS: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct TableDelta {
     /// Rows that were added and that died.
-    pub rows: Arc<Delta>,
+    pub rows: Arc<Deltas>,
     /// The keys of added rows.
     pub keys: Arc<DeltaKeys>,
     /// The newest rows that somebody scanned.
-    whole: Mutex<Option<(DeltaView, Arc<TableVersion>)>>,
+    whole: Mutex<Option<(DeltasView, Arc<TableVersion>)>>,
 }
 
 /// The keys of one generation of a delta: for each unique index of the table, in their order, from the key's code to
@@ -68,7 +69,7 @@ pub(crate) struct KeyChanges {
 /// What a statement has written to a delta and its keys, until it commits; dropped before, it never was.
 #[derive(Debug)]
 pub(crate) struct SmallStatement {
-    pub(crate) rows: DeltaWrite,
+    pub(crate) rows: DeltasWrite,
     pub(crate) keys: Statement,
 }
 
@@ -83,7 +84,7 @@ pub(crate) enum FoundKeys {
 
 impl TableDelta {
     /// A generation with these rows and their keys.
-    pub(crate) fn new(rows: Arc<Delta>, keys: Arc<DeltaKeys>) -> TableDelta {
+    pub(crate) fn new(rows: Arc<Deltas>, keys: Arc<DeltaKeys>) -> TableDelta {
         TableDelta { rows, keys, whole: Mutex::default() }
     }
 
@@ -93,7 +94,8 @@ impl TableDelta {
     /// No memory for the units.
     pub(crate) fn empty(table: &TableEntry, units: &dyn Fn() -> Result<Arc<Store>>) -> Result<TableDelta> {
         let keys = Arc::new(DeltaKeys::new(table, units)?);
-        Ok(TableDelta::new(Delta::new(Arc::clone(&table.base.schema), table.meta.budget()), keys))
+        let schema = Arc::clone(&table.base.schema);
+        Ok(TableDelta::new(Deltas::new(schema, table.meta.budget(), table.placement.parts()), keys))
     }
 }
 
@@ -123,9 +125,9 @@ impl KeyChanges {
         KeyChanges { removed, moved, added }
     }
 
-    /// Rows were counted from 0: the first of them has this number.
-    pub(crate) fn begin_at(&mut self, first_row: u64) {
-        self.moved.iter_mut().chain(&mut self.added).for_each(|(_, row)| *row += first_row);
+    /// Rows were counted from 0: they have these numbers.
+    pub(crate) fn number(&mut self, number_of: impl Fn(u64) -> u64) {
+        self.moved.iter_mut().chain(&mut self.added).for_each(|(_, row)| *row = number_of(*row));
     }
 
     /// Keys that go, and keys that have a row from now on, whether they had another or not.
@@ -191,7 +193,7 @@ fn units_error(error: WriteError) -> Error {
 impl TableEntry {
     /// Whether small statements may write a delta.
     pub(crate) fn has_room_for_delta(&self) -> bool {
-        self.placement.parts() <= 1
+        self.placement.parts() <= DELTA_PARTS_MAX && self.placement.unbounded().is_none()
     }
 
     /// A reader of units that sees the delta's newest keys, and up to which version its rows are seen.
@@ -232,17 +234,20 @@ impl TableEntry {
     }
 
     /// What a reader of a version sees of the delta, and with it of the table. Readers that see the same get the same.
-    pub(crate) fn view_and_whole(&self, delta: &TableDelta, version: u64) -> Result<(DeltaView, Arc<TableVersion>)> {
+    /// All that is committed is what was told of by now: a statement is not seen in one part and not in another.
+    pub(crate) fn view_and_whole(&self, delta: &TableDelta, version: u64) -> Result<(DeltasView, Arc<TableVersion>)> {
+        let version = if version == u64::MAX { delta.keys.pin().version() } else { version };
         let seen = delta.rows.newest_seen(version);
         if let Some((view, whole)) = delta.whole.lock().as_ref()
             && view.version() == seen
         {
             return Ok((view.clone(), Arc::clone(whole)));
         }
-        let part = self.base.parts.len().saturating_sub(1);
-        let segments = self.base.parts.last().map_or(0, |part| part.segments.len());
         let allocator = self.meta.allocator();
-        let allocators = self.placement.allocators(part, segments, &self.base.schema, &allocator);
+        let allocators = |part: usize| {
+            let segments = self.base.parts.get(part).map_or(0, |part| part.segments.len());
+            self.placement.allocators(part, segments, &self.base.schema, &allocator)
+        };
         let view = delta.rows.view(seen);
         let made = Arc::new(view.consolidated(&self.base, &allocators, &allocator, &Serial)?);
         let mut known = delta.whole.lock();

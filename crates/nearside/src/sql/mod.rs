@@ -16,6 +16,7 @@ use sqlparser::ast::{self, ObjectName, Value};
 use sqlparser::dialect::GenericDialect;
 
 use crate::catalog::lengths::{Length, Lengths};
+use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
 use crate::stack::deep;
 
@@ -200,33 +201,51 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
     })
 }
 
-/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it.
+/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it. `units = on` is the placement `units`.
 ///
 /// # Errors
-/// Other options, and values that are no text.
+/// Other options, and values that they do not have.
 pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>> {
     let Statement::Statement(inner) = statement else { return Ok(None) };
     let ast::Statement::CreateTable(create) = inner.as_mut() else { return Ok(None) };
     let ast::CreateTableOptions::With(options) = &create.table_options else { return Ok(None) };
     let mut placement = None;
+    let mut units = None;
     for option in options {
         let ast::SqlOption::KeyValue { key, value } = option else {
             return Err(Error::plan(format!("WITH ({option}): an option is name = value, as placement = 'ivp'")));
         };
         let key = key.value.to_lowercase();
-        if key != "placement" {
-            return Err(Error::NotFound { kind: "table option", name: key, nearest: Some("placement".into()) });
-        }
         let text = match value {
             ast::Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
             other => other.to_string(),
         };
-        if placement.replace(text).is_some() {
-            return Err(Error::plan("WITH (..): placement stands twice"));
+        let is_again = match key.as_str() {
+            "placement" => placement.replace(text).is_some(),
+            "units" => units.replace(switch(&key, &text)?).is_some(),
+            _ => {
+                let nearest = nearest(&key, ["placement", "units"].into_iter());
+                return Err(Error::NotFound { kind: "table option", name: key, nearest });
+            }
+        };
+        if is_again {
+            return Err(Error::plan(format!("WITH (..): {key} stands twice")));
         }
+    }
+    if units == Some(true) && placement.replace("units".into()).is_some() {
+        return Err(Error::plan("WITH (..): rows in units lie where the units are; leave the placement out"));
     }
     create.table_options = ast::CreateTableOptions::None;
     Ok(placement)
+}
+
+/// The value of an option that is on or off.
+fn switch(option: &str, text: &str) -> Result<bool> {
+    match text.to_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => Err(Error::plan(format!("WITH ({option} = {text}): {option} is on or off"))),
+    }
 }
 
 /// The lengths of a CREATE TABLE's columns; `None` where it names none of its columns.

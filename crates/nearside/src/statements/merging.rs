@@ -17,7 +17,7 @@ use arrow::array::ArrayRef;
 use exec::SchedParallel;
 use numa::Budget;
 use sched::{Affinity, Priority, Statement};
-use storage::{Caught, Compacted, DeltaView, Keys, SegmentVersion, StoreError, TableVersion};
+use storage::{Compacted, DeltasCaught, DeltasView, Keys, SegmentVersion, StoreError, TableVersion};
 
 use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
 use crate::catalog::index::indexed;
@@ -209,11 +209,9 @@ struct Prepared {
     /// The state.
     before: Arc<TableEntry>,
     /// What was committed of its delta by then.
-    view: DeltaView,
-    /// All of its rows as segments.
-    whole: Arc<TableVersion>,
-    /// Those that the delta's rows became first, compacted.
-    compacted: Option<Compacted>,
+    view: DeltasView,
+    /// Segments that the delta's rows became first, compacted part by part, each with the table's segments before.
+    steps: Vec<(Compacted, Arc<TableVersion>)>,
     /// The same, compacted and with indexes.
     base: Arc<TableVersion>,
     keys: KeysSince,
@@ -228,26 +226,28 @@ impl Merge {
         drop(state);
         let Some(delta) = &before.delta else { return Ok(None) };
         let (view, whole) = before.view_and_whole(delta, u64::MAX)?;
-        let part = whole.parts.len().saturating_sub(1);
-        let of_base = before.base.parts.get(part).map_or(0, |part| part.segments.len());
-        let of_whole = whole.parts.get(part).map_or(0, |part| part.segments.len());
-        let mut base = Arc::clone(&whole);
-        let mut new = None;
-        if of_base < of_whole {
-            let compacted = compact(&before, &whole, part, of_base..of_whole, workers)?;
-            let within = compacted.within(&whole, &before.meta.allocator())?;
-            base = Arc::new(within.ok_or_else(|| Error::Internal("segments of a delta that are not there".into()))?);
-            new = Some(compacted);
+        let mut base = whole;
+        let mut steps = Vec::new();
+        for part in 0..base.parts.len() {
+            let of_base = before.base.parts.get(part).map_or(0, |part| part.segments.len());
+            let of_delta = of_base..base.parts[part].segments.len();
+            if of_delta.is_empty() {
+                continue;
+            }
+            let compacted = compact(&before, &base, part, of_delta, workers)?;
+            let within = compacted.within(&base, &before.meta.allocator())?;
+            let within = within.ok_or_else(|| Error::Internal("segments of a delta that are not there".into()))?;
+            steps.push((compacted, std::mem::replace(&mut base, Arc::new(within))));
         }
         let merged = TableEntry { base, delta: None, ..TableEntry::clone(&before) };
         let base = Arc::clone(&indexed(merged, workers)?.table().base);
         let keys = Arc::new(DeltaKeys::new(&before, &|| self.home.units())?);
-        let mut keys = KeysSince { keys, caught: Caught::default() };
+        let mut keys = KeysSince { keys, caught: DeltasCaught::default() };
         // Most of the keys that were written meanwhile are there when the writers have to wait.
         if self.current(&before).is_some() {
             keys.catch_up(&before, &view)?.commit();
         }
-        Ok(Some(Prepared { before, view, whole, compacted: new, base, keys }))
+        Ok(Some(Prepared { before, view, steps, base, keys }))
     }
 
     /// The table as it is now; `None` where more was changed than its delta.
@@ -288,17 +288,17 @@ impl Merge {
     }
 
     fn put(&self, prepared: Prepared) -> Result<Merged> {
-        let Prepared { before, view, whole, compacted, base, mut keys } = prepared;
+        let Prepared { before, view, steps, base, mut keys } = prepared;
         let Some(now) = self.current(&before) else { return Ok(Merged::GivenUp) };
-        let Some(mut rest) = view.delta().since(&view, &before.base)? else { return Ok(Merged::GivenUp) };
-        if let Some(compacted) = &compacted {
-            rest = rest.moved(compacted, &whole)?;
+        let Some(mut rest) = view.deltas().since(&view, &before.base)? else { return Ok(Merged::GivenUp) };
+        for (compacted, version) in &steps {
+            rest = rest.moved(compacted, version)?;
         }
         let statement = keys.catch_up(&before, &view)?;
         let delta = (!rest.is_empty()).then(|| Arc::new(TableDelta::new(rest, keys.keys)));
         let merged = indexed(TableEntry { base, delta, ..TableEntry::clone(&now) }, &Arc::new(Alone))?;
         self.home.commit_keys(Some((statement, |_| ())), |state| state.set_table(merged))?;
-        Ok(Merged::Rows(compacted.map_or(0, |compacted| compacted.rows() as u64)))
+        Ok(Merged::Rows(steps.iter().map(|(compacted, _)| compacted.rows() as u64).sum()))
     }
 }
 
@@ -306,14 +306,15 @@ impl Merge {
 struct KeysSince {
     keys: Arc<DeltaKeys>,
     /// Until when they are those.
-    caught: Caught,
+    caught: DeltasCaught,
 }
 
 impl KeysSince {
     /// What makes them those of the delta as it is now, to be committed.
-    fn catch_up(&mut self, table: &TableEntry, view: &DeltaView) -> Result<units::store::Statement> {
-        let delta = view.delta();
-        let caught = delta.caught(view, &self.caught);
+    fn catch_up(&mut self, table: &TableEntry, view: &DeltasView) -> Result<units::store::Statement> {
+        let delta = view.deltas();
+        // As of what was told: a row that goes from one part to another has its key moved once.
+        let mut caught = delta.caught(view, &self.caught, self.keys.pin().version());
         let (added, numbers): (Vec<u32>, Vec<u32>) = caught.added.iter().copied().unzip();
         let changes = table.unique_indexes().map(|index| {
             let columns = table.key_columns(index)?;
@@ -330,7 +331,9 @@ impl KeysSince {
         });
         let changes = changes.collect::<Result<Vec<_>>>()?;
         let statement = self.keys.written(&changes)?;
-        self.caught = Caught { added: Vec::new(), died: Vec::new(), ..caught };
+        caught.added.clear();
+        caught.died.clear();
+        self.caught = caught;
         statement.ok_or_else(|| Error::Internal("somebody else wrote the keys of a merge".into()))
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use storage::{Keys, Serial, TableRow};
+use storage::{Keys, PartRows, Partitioner, Serial, StoreError, TableRow};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
@@ -168,8 +168,16 @@ fn put(
     mut changes: Vec<KeyChanges>,
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
-    let Some(rows) = delta.rows.write(rows, dead)? else { return Ok(SmallWrite::Met) };
-    changes.iter_mut().for_each(|change| change.begin_at(u64::from(rows.first_row())));
+    let routed = Routed::of(rows, table, delta)?;
+    let rows = match delta.rows.write(&routed.parts, dead, &table.base) {
+        Ok(Some(rows)) => rows,
+        Ok(None) => return Ok(SmallWrite::Met),
+        // The log of a part is full.
+        Err(StoreError::TooManyRows { .. }) => return Ok(SmallWrite::NotSmall),
+        Err(error) => return Err(error.into()),
+    };
+    let first_rows: Vec<u32> = rows.first_rows().collect();
+    changes.iter_mut().for_each(|change| change.number(|row| routed.number(row as usize, &first_rows)));
     let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
     match table.delta {
         Some(_) => SmallStatement { rows, keys }.commit(),
@@ -179,6 +187,54 @@ fn put(
         }
     }
     Ok(SmallWrite::Done)
+}
+
+/// Rows by the parts of the table that they belong to.
+struct Routed {
+    parts: Vec<PartRows>,
+    /// Of each row: which of the parts, and which of that part's rows; `None` where all are of the first.
+    places: Option<Vec<(usize, u32)>>,
+}
+
+impl Routed {
+    fn of(rows: &RecordBatch, table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
+        if rows.num_rows() == 0 {
+            return Ok(Routed { parts: Vec::new(), places: None });
+        }
+        let all_in = |part: usize| Routed { parts: vec![PartRows { part, rows: rows.clone() }], places: None };
+        let partitioner = match table.placement.parts() {
+            0 | 1 => None,
+            _ => table.placement.partitioner(&table.base.schema)?,
+        };
+        let partitioner = match partitioner {
+            None => return Ok(all_in(0)),
+            // A statement's rows stay together, and the next one's go to the next part.
+            Some(Partitioner::RoundRobin { .. }) => return Ok(all_in(delta.rows.next_part())),
+            Some(partitioner) => partitioner,
+        };
+        let split = partitioner.split(rows, 0)?.into_iter().enumerate();
+        let parts: Vec<PartRows> = split.filter_map(|(part, rows)| Some(PartRows { part, rows: rows? })).collect();
+        if parts.len() == 1 {
+            return Ok(Routed { parts, places: None });
+        }
+        let mut rows_of: Vec<u32> = vec![0; parts.len()];
+        let place = |part: u32| {
+            let place = parts.partition_point(|of| of.part < part as usize);
+            rows_of[place] += 1;
+            (place, rows_of[place] - 1)
+        };
+        let places = partitioner.route(rows, 0)?.into_iter().map(place).collect();
+        Ok(Routed { parts, places: Some(places) })
+    }
+
+    /// The number of a row, given those of the first row of each part.
+    fn number(&self, row: usize, first_rows: &[u32]) -> u64 {
+        let (part, row) = match &self.places {
+            Some(places) => places[row],
+            None => (0, row as u32),
+        };
+        u64::from(first_rows[part] + row)
+    }
 }
 
 /// The rows as the table stores them.

@@ -1,16 +1,19 @@
 //! Views of keyed objects, the unique indexes of tables with small writes: what each unit has of them
 //! (`nearside.partitions`), which unit has which keys (`nearside.routing`), and what moved (`nearside.balancing`).
 //!
-//! Keys are those that units have: 64 bits that stand for the values of the index's columns.
+//! Keys are those that units have: 64 bits that stand for the values of the index's columns. Tables whose rows are in
+//! units themselves have rows without an index: a unit's number is that of its part.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::Field;
-use units::store::{Cycle, Keyed};
+use numa::NodeId;
+use storage::SegmentVersion;
+use units::store::{Cycle, Keyed, PartitionCounts, RoutedRange};
 
-use super::{decimals, field, ids, numbers, text};
+use super::{decimals, field, ids, known_numbers, numbers, text};
 use crate::catalog::index::IndexEntry;
 use crate::catalog::{CatalogState, TableEntry};
 use crate::run::inner::Inner;
@@ -66,57 +69,102 @@ fn objects(catalog: &CatalogState) -> impl Iterator<Item = Object<'_>> {
     })
 }
 
-/// The columns that name the object of each row.
-fn names<T>(rows: &[(Object<'_>, T)]) -> Vec<ArrayRef> {
+/// What a row is of: a table, and an index of it with its object, or its rows.
+type Of<'a> = (&'a TableEntry, Option<(&'a IndexEntry, &'a Keyed)>);
+
+/// The columns that name what each row is of.
+fn names<T>(rows: &[(Of<'_>, T)]) -> Vec<ArrayRef> {
     vec![
-        text(rows.iter().map(|((table, ..), _)| Some(&table.name.schema))),
-        text(rows.iter().map(|((table, ..), _)| Some(&table.name.table))),
-        text(rows.iter().map(|((_, index, _), _)| Some(&index.name))),
-        ids(rows.iter().map(|((.., keyed), _)| Some(keyed.id().0))),
+        text(rows.iter().map(|((table, _), _)| Some(&table.name.schema))),
+        text(rows.iter().map(|((table, _), _)| Some(&table.name.table))),
+        text(rows.iter().map(|((_, of), _)| Some(&of.as_ref()?.0.name))),
+        ids(rows.iter().map(|((_, of), _)| Some(of.as_ref()?.1.id().0))),
     ]
+}
+
+/// The rows that a unit has of a table.
+struct UnitRows {
+    unit: u32,
+    node: NodeId,
+    rows: u64,
+    bytes: u64,
+}
+
+/// What the units have of tables whose rows are in them: units that have none are left out, as the bitmap partition
+/// table leaves them out.
+fn rows_in_units(catalog: &CatalogState) -> Vec<(&TableEntry, UnitRows)> {
+    let mut all = Vec::new();
+    for table in catalog.tables() {
+        let Some(nodes) = table.placement.units() else { continue };
+        for (unit, node) in nodes.iter().enumerate() {
+            let segments = table.base.parts.get(unit).map_or(&[][..], |part| &part.segments);
+            let of_delta = table.delta.as_ref().and_then(|delta| delta.rows.of_part(unit));
+            if segments.is_empty() && of_delta.is_none() {
+                continue;
+            }
+            let of_delta = of_delta.unwrap_or_default();
+            let of_base: usize = segments.iter().map(SegmentVersion::live_rows).sum();
+            let columns = segments.iter().flat_map(|of| of.segment.columns());
+            let codes: usize = columns.map(|column| column.bytes_codes()).sum();
+            let rows = (of_base + of_delta.live_rows).saturating_sub(of_delta.dead_base_rows) as u64;
+            let bytes = codes as u64 + of_delta.bytes;
+            all.push((table.as_ref(), UnitRows { unit: unit as u32, node: *node, rows, bytes }));
+        }
+    }
+    all
 }
 
 fn words(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
     Arc::new(values.collect::<UInt64Array>())
 }
 
-/// A row per object and unit that has a partition of it.
+/// A row per object and unit that has a partition of it, and per unit that has rows of a table.
 pub(super) fn partitions(catalog: &CatalogState) -> Vec<ArrayRef> {
-    let rows: Vec<_> =
-        objects(catalog).flat_map(|object| object.2.partitions().into_iter().map(move |of| (object, of))).collect();
-    let mean = rows.iter().map(|(_, of)| of.time_per_key.map(|time| time.as_nanos() as f64));
+    let of_objects = objects(catalog).flat_map(|(table, index, keyed)| {
+        let of = keyed.partitions().into_iter();
+        of.map(move |of| ((table, Some((index, keyed))), Ok::<_, UnitRows>(of)))
+    });
+    let of_tables = rows_in_units(catalog).into_iter().map(|(table, of)| ((table, None), Err(of)));
+    let rows: Vec<(Of<'_>, Result<PartitionCounts, UnitRows>)> = of_objects.chain(of_tables).collect();
+    let of_keys = |of: &Result<PartitionCounts, UnitRows>| of.as_ref().ok().cloned();
+    let mean = rows.iter().map(|(_, of)| Some(of.as_ref().ok()?.time_per_key?.as_nanos() as f64));
     let mut columns = names(&rows);
     columns.extend([
-        ids(rows.iter().map(|(_, of)| Some(of.unit as u32))),
-        ids(rows.iter().map(|(_, of)| of.node.map(|node| node.0))),
-        numbers(rows.iter().map(|(_, of)| of.ranges as u64)),
-        words(rows.iter().map(|(_, of)| of.first_key)),
-        words(rows.iter().map(|(_, of)| of.last_key)),
-        numbers(rows.iter().map(|(_, of)| of.pairs)),
-        numbers(rows.iter().map(|(_, of)| of.bytes)),
-        numbers(rows.iter().map(|(_, of)| of.accesses)),
+        ids(rows.iter().map(|(_, of)| Some(of.as_ref().map_or_else(|of| of.unit, |of| of.unit as u32)))),
+        ids(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| Some(of.node), |of| of.node).map(|node| node.0))),
+        known_numbers(rows.iter().map(|(_, of)| of_keys(of).map(|of| of.ranges as u64))),
+        words(rows.iter().map(|(_, of)| of_keys(of)?.first_key)),
+        words(rows.iter().map(|(_, of)| of_keys(of)?.last_key)),
+        numbers(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| of.rows, |of| of.pairs))),
+        numbers(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| of.bytes, |of| of.bytes))),
+        known_numbers(rows.iter().map(|(_, of)| of_keys(of).map(|of| of.accesses))),
         Arc::new(mean.collect::<Float64Array>()),
     ]);
     columns
 }
 
-/// A row per object and range of its routing table.
+/// A row per object and range of its routing table, and per unit of a table's bitmap.
 pub(super) fn routing(catalog: &CatalogState) -> Vec<ArrayRef> {
-    let mut rows = Vec::new();
-    for object in objects(catalog) {
-        let table = object.2.routing();
-        let number = |(range, of)| (object, (table.version, table.replicas as u64, range, of));
-        rows.extend(table.ranges.into_iter().enumerate().map(number));
+    let mut rows: Vec<(Of<'_>, Result<(u64, u64, usize, RoutedRange), UnitRows>)> = Vec::new();
+    for (table, index, keyed) in objects(catalog) {
+        let routing = keyed.routing();
+        let number =
+            |(range, of)| ((table, Some((index, keyed))), Ok((routing.version, routing.replicas as u64, range, of)));
+        rows.extend(routing.ranges.into_iter().enumerate().map(number));
     }
+    rows.extend(rows_in_units(catalog).into_iter().map(|(table, of)| ((table, None), Err(of))));
+    let range = |of: &Result<(u64, u64, usize, RoutedRange), UnitRows>| of.as_ref().ok().cloned();
     let mut columns = names(&rows);
     columns.extend([
-        numbers(rows.iter().map(|(_, (version, ..))| *version)),
-        numbers(rows.iter().map(|(_, (_, replicas, ..))| *replicas)),
-        ids(rows.iter().map(|(_, (_, _, range, _))| Some(*range as u32))),
-        words(rows.iter().map(|(_, (.., of))| Some(of.first))),
-        words(rows.iter().map(|(_, (.., of))| Some(of.last))),
-        ids(rows.iter().map(|(_, (.., of))| Some(of.unit as u32))),
-        ids(rows.iter().map(|(_, (.., of))| of.node.map(|node| node.0))),
+        known_numbers(rows.iter().map(|(_, of)| range(of).map(|(version, ..)| version))),
+        known_numbers(rows.iter().map(|(_, of)| range(of).map(|(_, replicas, ..)| replicas))),
+        ids(rows.iter().map(|(_, of)| range(of).map(|(_, _, range, _)| range as u32))),
+        words(rows.iter().map(|(_, of)| range(of).map(|(.., of)| of.first))),
+        words(rows.iter().map(|(_, of)| range(of).map(|(.., of)| of.last))),
+        ids(rows.iter().map(|(_, of)| Some(of.as_ref().map_or_else(|of| of.unit, |(.., of)| of.unit as u32)))),
+        ids(rows
+            .iter()
+            .map(|(_, of)| of.as_ref().map_or_else(|of| Some(of.node), |(.., of)| of.node).map(|node| node.0))),
     ]);
     columns
 }

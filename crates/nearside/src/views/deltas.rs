@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array};
 use arrow::datatypes::Field;
-use storage::Delta;
+use storage::Deltas;
 
 use super::{field, flags, ids, known_numbers, numbers, text};
 use crate::catalog::merges::MergeReport;
@@ -56,7 +56,7 @@ pub(super) fn deltas(catalog: &CatalogState) -> Vec<ArrayRef> {
         .filter(|(table, merges)| table.delta.is_some() || merges.done > 0)
         .collect();
     let key_bytes = |objects: &[units::store::Keyed]| objects.iter().map(|object| object.used_bytes()).sum::<u64>();
-    let of_delta = |of: fn(&Delta) -> u64| {
+    let of_delta = |of: fn(&Deltas) -> u64| {
         numbers(all.iter().map(|(table, _)| table.delta.as_ref().map_or(0, |delta| of(&delta.rows))))
     };
     let keys = |table: &TableEntry| table.delta.as_ref().map_or(0, |delta| key_bytes(&delta.keys.objects));
@@ -68,7 +68,7 @@ pub(super) fn deltas(catalog: &CatalogState) -> Vec<ArrayRef> {
         of_delta(|delta| delta.rows() as u64),
         of_delta(|delta| delta.live_rows() as u64),
         of_delta(|delta| delta.dead_base_rows() as u64),
-        of_delta(Delta::bytes),
+        of_delta(Deltas::bytes),
         numbers(all.iter().map(|(table, _)| keys(table))),
         flags(all.iter().map(|(_, merges)| merges.is_merging)),
         flags(all.iter().map(|(_, merges)| merges.is_compacting)),

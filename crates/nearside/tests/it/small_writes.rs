@@ -141,10 +141,9 @@ fn step(random: &mut Random, model: &mut Model) -> (String, Result<u64, String>)
 }
 
 /// Statements that merge what small ones wrote, and change no row.
-const MERGES: [&str; 4] = [
+const MERGES: [&str; 3] = [
     "ALTER TABLE t ADD COLUMN extra INT; ALTER TABLE t DROP COLUMN extra",
     "CREATE INDEX i ON t (c); DROP INDEX i",
-    "ALTER TABLE t SET PLACEMENT 'rr'",
     "INSERT INTO t SELECT value + 100000, 'x', NULL FROM generate_series(1, 5000); DELETE FROM t WHERE a > 100000",
 ];
 
@@ -156,7 +155,20 @@ fn a_table_holds_what_a_model_of_it_does() {
         ("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c BIGINT)", &[&[0]]),
         ("CREATE TABLE t (a BIGINT, b TEXT PRIMARY KEY, c BIGINT UNIQUE)", &[&[1], &[2]]),
         ("CREATE TABLE t (a BIGINT, b TEXT, c BIGINT, PRIMARY KEY (a, b), UNIQUE (c, a))", &[&[0, 1], &[2, 0]]),
+        ("CREATE TABLE t (a BIGINT, b TEXT, c BIGINT) WITH (units = on)", &[]),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c BIGINT) WITH (placement = 'pp(3, hash(a))')", &[&[0]]),
+        (
+            "CREATE TABLE t (a BIGINT, b TEXT PRIMARY KEY, c BIGINT UNIQUE) WITH (placement = 'pp(4, range(a))')",
+            &[&[1], &[2]],
+        ),
+        // Rows go from part to part with the value that they have.
+        (
+            "CREATE TABLE t (a BIGINT, b TEXT, c BIGINT, PRIMARY KEY (a, b), UNIQUE (c, a)) \
+             WITH (placement = 'pp(5, hash(c))')",
+            &[&[0, 1], &[2, 0]],
+        ),
     ];
+    let placements = ["rr", "pp(2, hash(b))", "units", "pp(7, hash(c, a))", "pp(3, range(c))"];
     // Merged by these statements alone, and beside them as often as can be.
     for (seed, ((create, keys), idle_ms)) in tables.into_iter().flat_map(|table| [(table, 0), (table, 1)]).enumerate() {
         let mut random = Random::new(seed as u64 + 7);
@@ -193,7 +205,8 @@ fn a_table_holds_what_a_model_of_it_does() {
             }
             let is_free = keys.iter().all(|columns| columns.contains(&0)) || keys.is_empty();
             if round % 37 == 36 {
-                let merge = random.pick(&MERGES);
+                let place = format!("ALTER TABLE t SET PLACEMENT '{}'", random.pick(&placements));
+                let merge = random.pick(&[MERGES[0], MERGES[1], MERGES[2], &place]);
                 if !merge.contains("'x'") || is_free {
                     session.execute(merge).unwrap_or_else(|error| panic!("{merge}: {error}"));
                     assert_eq!(number(&session, "SELECT count(*) FROM nearside.deltas WHERE statements > 0"), 0);
@@ -635,4 +648,44 @@ fn what_a_kept_write_is_not_sure_of_is_planned() {
         .execute("INSERT INTO c VALUES ('ab', 0); CREATE TABLE b (v VARCHAR(5)); INSERT INTO b VALUES ('ab ')")
         .unwrap();
     assert_eq!(number(&session, "SELECT count(*) FROM b WHERE v IN (SELECT c FROM c)"), 1);
+}
+
+/// Rows of a table in units go to the units in turn, and the bitmap says which have some.
+#[test]
+fn rows_go_to_units_in_turn() {
+    let database = Database::builder().threads(4).build().unwrap();
+    let session = database.session();
+    session.execute("ALTER SYSTEM SET nearside.merge_idle_ms = 0").unwrap();
+    session.execute("CREATE TABLE t (v BIGINT, w TEXT) WITH (units = on)").unwrap();
+    let units = "SELECT unit, keys FROM nearside.partitions WHERE \"table\" = 't' ORDER BY unit";
+    assert!(rows(&session, units).is_empty());
+    for value in 0..6 {
+        session.execute(&format!("INSERT INTO t VALUES ({value}, 'w{value}')")).unwrap();
+    }
+    assert_eq!(rows(&session, units), [["0", "2"], ["1", "2"], ["2", "1"], ["3", "1"]]);
+    let routing =
+        "SELECT unit, \"index\" IS NULL, range IS NULL FROM nearside.routing WHERE \"table\" = 't' ORDER BY 1";
+    assert_eq!(rows(&session, routing).len(), 4);
+    assert_eq!(rows(&session, "SELECT statements, rows FROM nearside.deltas"), [["6", "6"]]);
+    session.execute("DELETE FROM t WHERE v = 2").unwrap();
+    session.execute("UPDATE t SET w = 'new' WHERE v >= 4").unwrap();
+    let all = "SELECT v, w FROM t ORDER BY v";
+    let expected = [["0", "w0"], ["1", "w1"], ["3", "w3"], ["4", "new"], ["5", "new"]];
+    assert_eq!(rows(&session, all), expected);
+    session.execute("CREATE INDEX i ON t (v)").unwrap();
+    assert_eq!(rows(&session, all), expected);
+    assert_eq!(number(&session, "SELECT count(*) FROM nearside.deltas WHERE rows > 0"), 0);
+    assert_eq!(number(&session, "SELECT sum(keys)::BIGINT FROM nearside.partitions WHERE \"table\" = 't'"), 5);
+    for (wrong, says) in [
+        ("CREATE TABLE u (v INT) WITH (units = maybe)", "on or off"),
+        ("CREATE TABLE u (v INT) WITH (units = on, units = on)", "twice"),
+        ("CREATE TABLE u (v INT) WITH (units = on, placement = 'rr')", "leave the placement out"),
+        ("CREATE TABLE u (v INT) WITH (unit = on)", "units"),
+        ("CREATE TABLE u (v INT) WITH (placement = 'units(3)')", "units"),
+        ("CREATE TABLE u (v INT) WITH (placement = 'pp(like t(v))')", "in turn"),
+    ] {
+        let error = session.execute(wrong).map(drop).unwrap_err().to_string();
+        assert!(error.contains(says), "{wrong}: {error}");
+    }
+    session.execute("CREATE TABLE off (v INT) WITH (units = off)").unwrap();
 }

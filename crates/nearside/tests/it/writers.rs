@@ -125,9 +125,17 @@ fn a_key_is_inserted_once_and_deleted_once() {
 /// Rows take values of a second unique column from each other.
 #[test]
 fn another_unique_column_stays_unique() {
+    let create = "CREATE TABLE t (k BIGINT PRIMARY KEY, seat BIGINT UNIQUE, n BIGINT)";
+    // Rows stay where they are, and go from part to part with their seat.
+    for placement in ["rr", "pp(3, hash(seat))"] {
+        take_seats(&format!("{create} WITH (placement = '{placement}')"));
+    }
+}
+
+fn take_seats(create: &str) {
     const ROWS: i64 = 12;
     const SEATS: i64 = 16;
-    let (database, session) = merging("CREATE TABLE t (k BIGINT PRIMARY KEY, seat BIGINT UNIQUE, n BIGINT)");
+    let (database, session) = merging(create);
     let rows: Vec<String> = (0..ROWS).map(|row| format!("({row}, {row}, 0)")).collect();
     session.execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).unwrap();
     let moved = AtomicU64::new(0);
@@ -152,9 +160,17 @@ fn another_unique_column_stays_unique() {
 /// Batches by key that overlap: a reader finds each one whole.
 #[test]
 fn batches_are_seen_whole() {
+    for placement in ["rr", "pp(3, hash(k))", "pp(4, hash(tag))", "units"] {
+        batches_are_whole(&format!(
+            "CREATE TABLE t (k BIGINT PRIMARY KEY, tag BIGINT) WITH (placement = '{placement}')"
+        ));
+    }
+}
+
+fn batches_are_whole(create: &str) {
     const GROUPS: usize = 4;
     const ROWS: i64 = 40;
-    let (database, session) = merging("CREATE TABLE t (k BIGINT PRIMARY KEY, tag BIGINT)");
+    let (database, session) = merging(create);
     let tags = AtomicU64::new(0);
     let keys = |group: usize| (0..ROWS).map(|row| row * GROUPS as i64 + group as i64).collect::<Vec<i64>>();
     let write = |_: &Session, random: &mut Random, writer: u64| {

@@ -1,5 +1,7 @@
 //! The delta: what was written to a table since its base, a [`TableVersion`], was made.
 //!
+//! Each part of a table has a delta of its own; what a table has together is [`Deltas`] (`parts.rs`).
+//!
 //! A delta is a log of rows that were added, and of rows that died. Several statements write it at the same time, each
 //! its own rows; readers see what was committed up to their version and wait for nobody (README.md beside this file has
 //! the protocol):
@@ -32,6 +34,7 @@ mod consolidate;
 mod dead;
 mod encode;
 mod log;
+mod parts;
 mod rebase;
 mod stamps;
 #[cfg(test)]
@@ -41,7 +44,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::Budget;
 use parking_lot::Mutex;
@@ -57,7 +60,7 @@ use dead::DeadBase;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 use stamps::Stamps;
 
-pub use rebase::Caught;
+pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, PartRows};
 pub use write::DeltaWrite;
 
 /// Most rows of one entry: with the rows of an open chunk before them they make a chunk of a run that fits one segment.
@@ -168,11 +171,6 @@ impl Delta {
         of_rows + self.commits.lock().dead_bytes()
     }
 
-    /// What [`bytes`](Self::bytes) will be, nearly, once these rows are added.
-    pub fn bytes_with(&self, rows: &RecordBatch) -> u64 {
-        self.bytes() + log::bytes_with(rows)
-    }
-
     /// The values of a column at `rows` of the log, in any order, dead ones too, in the surface type.
     ///
     /// # Panics
@@ -194,9 +192,14 @@ impl Delta {
             TableRow::Base { segment, row } => {
                 let of_base = segment_of(base, segment as usize);
                 of_base.is_some_and(|v| (row as usize) < v.segment.rows() && v.is_live(row as usize))
-                    && !self.dead_base.is_dead(number_of(segment, row), version)
+                    && !self.is_dead_in_base(segment, row, version)
             }
         }
+    }
+
+    /// Whether a reader of `version` finds a row of the base dead that the base has as live.
+    fn is_dead_in_base(&self, segment: u32, row: u32, version: u64) -> bool {
+        self.dead_base.is_dead(number_of(segment, row), version)
     }
 
     /// What a reader of `version` sees: everything that was committed up to it, which is all that there ever will be.
@@ -221,9 +224,9 @@ impl DeltaView {
         self.version
     }
 
-    /// The delta that it is a view of.
-    pub fn delta(&self) -> &Arc<Delta> {
-        &self.delta
+    /// How many segments the rows of the log go into.
+    fn log_segments(&self) -> usize {
+        self.log.segments()
     }
 
     /// The row of the base or of the log that is row `row` of segment `segment`, a place among the segments of what

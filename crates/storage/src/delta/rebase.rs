@@ -116,10 +116,10 @@ impl Delta {
         Ok(Arc::new(moved))
     }
 
-    /// What was committed since `view`, and since `known` was caught.
-    pub fn caught(&self, view: &DeltaView, known: &Caught) -> Caught {
+    /// What was committed since `view`, and since `known` was caught, up to a version.
+    pub fn caught(&self, view: &DeltaView, known: &Caught, version: u64) -> Caught {
         let after = known.version.max(view.version);
-        let commits = self.committed(after);
+        let commits = self.commits.lock().between(after, version).to_vec();
         let version = commits.last().map_or(after, |commit| commit.version);
         let mut caught = Caught { version, rows: known.rows, ..Caught::default() };
         for commit in &commits {

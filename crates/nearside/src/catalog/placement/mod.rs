@@ -20,7 +20,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, NodeId, Topology};
-use storage::{ColumnAllocator, ColumnPlacement, Partitioner, Placement};
+use storage::{ColumnAllocator, ColumnPlacement, DELTA_PARTS_MAX, Partitioner, Placement};
 
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
@@ -56,6 +56,8 @@ pub(crate) struct MachineNodes {
     pub usual: Vec<NodeId>,
     /// Those whose memory this process may use: memory without cpus (CXL, HBM, ..) has to be named.
     pub allowed: Vec<NodeId>,
+    /// Where each unit's memory is.
+    pub units: Vec<NodeId>,
 }
 
 impl MachineNodes {
@@ -64,7 +66,13 @@ impl MachineNodes {
         let allowed = topology.usable_memory_nodes().to_vec();
         let has_cpus = |node: &&NodeId| topology.node(**node).is_some_and(|n| !n.cpus.is_empty());
         let usual: Vec<NodeId> = allowed.iter().filter(has_cpus).copied().collect();
-        MachineNodes { usual: if usual.is_empty() { allowed.clone() } else { usual }, allowed }
+        MachineNodes { usual: if usual.is_empty() { allowed.clone() } else { usual }, allowed, units: Vec::new() }
+    }
+
+    /// With units on these nodes; one on no node in particular has its memory on the first.
+    pub(crate) fn with_units(self, units: impl Iterator<Item = Option<NodeId>>) -> MachineNodes {
+        let units = units.filter_map(|node| node.or(self.usual.first().copied())).collect();
+        MachineNodes { units, ..self }
     }
 }
 
@@ -125,15 +133,16 @@ impl TablePlacement {
         columns: &[String],
         schema: &SchemaRef,
     ) -> Result<TablePlacement> {
-        let TableSpec::Parts(theirs) = &other.spec.table else {
-            return Err(wrong("the table after 'like' is not in parts"));
+        let in_turn = "the table after 'like' is cut in turn, so no row has its place by a key";
+        let theirs = match &other.spec.table {
+            TableSpec::Parts(theirs) => theirs,
+            TableSpec::Units => return Err(wrong(in_turn)),
+            _ => return Err(wrong("the table after 'like' is not in parts")),
         };
         let (by, wanted) = match &theirs.by {
             By::Hash(names) => (By::Hash(columns.to_vec()), names.len()),
             By::Range(_) => (By::Range(columns.first().cloned().unwrap_or_default()), 1),
-            By::RoundRobin => {
-                return Err(wrong("the table after 'like' is cut in turn, so no row has its place by a key"));
-            }
+            By::RoundRobin => return Err(wrong(in_turn)),
             By::Like { .. } => return Err(Error::Internal("a stored placement refers to another".into())),
         };
         if columns.len() != wanted {
@@ -159,7 +168,16 @@ impl TablePlacement {
     pub(crate) fn parts(&self) -> usize {
         match &self.spec.table {
             TableSpec::Parts(parts) => parts.parts.unwrap_or_else(|| self.pick(&parts.nodes).len().max(1)),
+            TableSpec::Units => self.nodes.units.len().clamp(1, DELTA_PARTS_MAX),
             _ => 1,
+        }
+    }
+
+    /// Where the parts of a table in units are, by unit.
+    pub(crate) fn units(&self) -> Option<&[NodeId]> {
+        match &self.spec.table {
+            TableSpec::Units => self.nodes.units.get(..self.parts()),
+            _ => None,
         }
     }
 
@@ -185,8 +203,12 @@ impl TablePlacement {
 
     /// Which rows go to which part; `None` where there is one part, or where the bounds are not known yet.
     pub(crate) fn partitioner(&self, schema: &SchemaRef) -> Result<Option<Partitioner>> {
-        let TableSpec::Parts(spec) = &self.spec.table else { return Ok(None) };
         let parts = self.parts();
+        let spec = match &self.spec.table {
+            TableSpec::Parts(spec) => spec,
+            TableSpec::Units if parts > 1 => return Ok(Some(Partitioner::RoundRobin { parts })),
+            _ => return Ok(None),
+        };
         let index = |name: &String| column_index(schema, name);
         Ok(match &spec.by {
             _ if parts == 1 => None,
@@ -349,6 +371,7 @@ impl TablePlacement {
     pub(crate) fn cuts_like(&self, other: &TablePlacement) -> bool {
         let rule = |placement: &TablePlacement| match &placement.spec.table {
             TableSpec::Parts(parts) if placement.parts() > 1 => Some((placement.parts(), parts.by.clone())),
+            TableSpec::Units if placement.parts() > 1 => Some((placement.parts(), By::RoundRobin)),
             _ => None,
         };
         let same_bounds = match (&self.bounds, &other.bounds) {
@@ -362,7 +385,11 @@ impl TablePlacement {
 
     /// With part `part` on `node`.
     pub(crate) fn with_part_on(&self, part: usize, node: NodeId, schema: &SchemaRef) -> Result<TablePlacement> {
-        let TableSpec::Parts(parts) = &self.spec.table else { return Err(wrong("the table is not in parts")) };
+        let parts = match &self.spec.table {
+            TableSpec::Parts(parts) => parts,
+            TableSpec::Units => return Err(wrong("each part of a table in units stays where its unit is")),
+            _ => return Err(wrong("the table is not in parts")),
+        };
         let mut nodes = self.part_nodes(parts);
         let count = nodes.len();
         *nodes
@@ -425,6 +452,10 @@ impl TablePlacement {
                 }
             }
             TableSpec::Parts(parts) => Placement::One(self.part_nodes(parts)[part]),
+            TableSpec::Units => match self.nodes.units.get(part) {
+                Some(node) => Placement::One(*node),
+                None => Placement::Local,
+            },
             TableSpec::Columns(spec) => {
                 let turn = self.turn(column);
                 let whole = self.column_spec(spec, &turn);
@@ -487,6 +518,7 @@ impl TablePlacement {
         match &self.spec.table {
             TableSpec::RoundRobin { nodes, .. } => self.check_nodes(nodes),
             TableSpec::Columns(spec) => self.check_column(spec),
+            TableSpec::Units => Ok(()),
             TableSpec::Parts(spec) => {
                 self.check_nodes(&spec.nodes)?;
                 let columns = match &spec.by {

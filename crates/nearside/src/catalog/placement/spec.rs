@@ -3,7 +3,7 @@
 //! ```text
 //! placement  := table { ';' column ':' columns }
 //! table      := ( 'rr' | 'rr_columns' ) [ '(' [ 'blocks' ] [ nodes ] ')' ] | 'rr_tables' [ '(' nodes ')' ]
-//!             | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | columns
+//!             | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | 'units' | columns
 //! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }
 //! part       := codes | dictionary | index
 //! where      := 'local' | 'node' '(' node ')' | ( 'striped' | 'interleaved' | 'replicated' ) [ '(' nodes ')' ]
@@ -46,6 +46,8 @@ pub(crate) enum TableSpec {
     RoundRobin { deal: Deal, nodes: Nodes },
     /// PP: rows cut into parts, each whole on one node.
     Parts(PartsSpec),
+    /// Rows in the units' own columns, a part for each unit on its node, in turn (ADMS 2014, section 3).
+    Units,
     /// Every column as this says.
     Columns(ColumnSpec),
 }
@@ -162,6 +164,7 @@ impl Spec {
         };
         let specs = self.columns.values().chain(match &self.table {
             TableSpec::Columns(spec) => Some(spec),
+            TableSpec::Units => None,
             TableSpec::RoundRobin { nodes, .. } | TableSpec::Parts(PartsSpec { nodes, .. }) => {
                 take(nodes);
                 None
@@ -228,6 +231,9 @@ fn table_spec(words: &mut Words<'_>) -> Result<TableSpec> {
     }
     if words.take("pp") {
         return parts_spec(words).map(TableSpec::Parts);
+    }
+    if words.take("units") {
+        return Ok(TableSpec::Units);
     }
     column_spec(words).map(TableSpec::Columns)
 }
@@ -443,6 +449,7 @@ impl fmt::Display for Spec {
 impl fmt::Display for TableSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            TableSpec::Units => f.write_str("units"),
             TableSpec::RoundRobin { deal: Deal::Blocks, nodes: Nodes::All } => f.write_str("rr(blocks)"),
             TableSpec::RoundRobin { deal: Deal::Blocks, nodes } => write!(f, "rr(blocks, {})", NodeCount(nodes)),
             TableSpec::RoundRobin { deal, nodes } => {

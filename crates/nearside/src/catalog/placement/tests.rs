@@ -16,7 +16,7 @@ fn schema() -> SchemaRef {
 }
 
 fn nodes(ids: &[u32]) -> Arc<MachineNodes> {
-    Arc::new(MachineNodes { usual: list(ids), allowed: list(ids) })
+    Arc::new(MachineNodes { usual: list(ids), allowed: list(ids), units: list(ids) })
 }
 
 fn list(ids: &[u32]) -> Vec<NodeId> {
@@ -127,7 +127,7 @@ fn names_follow_the_columns() {
 
 #[test]
 fn memory_without_cpus_has_to_be_named() {
-    let nodes = Arc::new(MachineNodes { usual: list(&[0, 1]), allowed: list(&[0, 1, 2]) });
+    let nodes = Arc::new(MachineNodes { usual: list(&[0, 1]), allowed: list(&[0, 1, 2]), units: Vec::new() });
     let placed =
         |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes, &schema()).unwrap();
     assert_eq!(codes(&placed("rr"), 0), ones(&[0, 1, 0, 1, 0, 1]));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::*;
+use crate::delta::rebase::Caught;
 
 /// A statement that has not ended: the rows that it adds and lets die.
 struct Pending {
@@ -90,9 +91,9 @@ impl Merging {
         let found = places.iter().map(|(row, _)| row);
         let expected = self.rows.values().filter(|(_, life)| life.lives(version)).map(|(row, _)| row);
         assert!(found.eq(expected), "{} rows as of {version}", places.len());
-        assert!(places.iter().all(|(_, place)| view.delta().is_live(*place, base, version)));
+        assert!(places.iter().all(|(_, place)| view.delta.is_live(*place, base, version)));
         let of_log: Vec<u32> =
-            (0..view.delta().rows() as u32).filter(|row| view.delta().is_live(of_delta(*row), base, version)).collect();
+            (0..view.delta.rows() as u32).filter(|row| view.delta.is_live(of_delta(*row), base, version)).collect();
         let of_base = places.iter().filter(|(_, place)| matches!(place, TableRow::Base { .. })).count();
         assert_eq!(of_base + of_log.len(), places.len());
     }
@@ -119,7 +120,7 @@ impl Merging {
     fn put(&mut self, mut folding: Folding, random: &mut Random) -> bool {
         self.settle(random);
         let rest = self.delta.since(&folding.view, &folding.base).unwrap();
-        assert_eq!(rest.is_some(), Arc::ptr_eq(&self.delta, folding.view.delta()));
+        assert_eq!(rest.is_some(), Arc::ptr_eq(&self.delta, &folding.view.delta));
         let Some(rest) = rest else { return false };
         folding.catch_up(&self.delta);
         // A view that sees nothing of the delta is one of the base, whatever version made that.
@@ -148,7 +149,7 @@ impl Merging {
 impl Folding {
     /// As whoever keeps keys does, now and then and once more at the end.
     fn catch_up(&mut self, delta: &Delta) {
-        let caught = delta.caught(&self.view, &self.caught);
+        let caught = delta.caught(&self.view, &self.caught, u64::MAX);
         let is_seen = |row: &u32| delta.stamps.is_born(*row, self.view.version());
         assert!(!caught.died.iter().any(is_seen), "the view's rows are known elsewhere");
         self.numbers.retain(|row, _| !caught.died.contains(row));
@@ -162,7 +163,7 @@ impl Folding {
         assert!(self.numbers.values().all(|row| rest.is_live(of_delta(*row), &self.base, self.caught.version)));
         let (from, to): (Vec<u32>, Vec<u32>) = self.numbers.iter().unzip();
         (0..3).for_each(|column| assert_eq!(&delta.take(column, &from), &rest.take(column, &to)));
-        let again = delta.caught(&self.view, &self.caught);
+        let again = delta.caught(&self.view, &self.caught, u64::MAX);
         assert!(again.added.is_empty() && again.died.is_empty());
         assert_eq!((again.version, again.rows), (self.caught.version, self.caught.rows));
     }
@@ -195,7 +196,7 @@ fn merges_beside_writes_change_no_row() {
                     table.check(&mut random);
                 }
                 5 if let Some(folding) = &mut folding
-                    && Arc::ptr_eq(&table.delta, folding.view.delta()) =>
+                    && Arc::ptr_eq(&table.delta, &folding.view.delta) =>
                 {
                     folding.catch_up(&table.delta);
                 }
