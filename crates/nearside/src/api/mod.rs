@@ -7,3 +7,4 @@ pub(crate) mod prepared;
 mod prepared_write;
 pub(crate) mod query_reference;
 pub(crate) mod session;
+mod shaped;

@@ -13,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
 use crate::api::prepared::{QuerySource, Template};
+use crate::api::shaped::Shapes;
 use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
@@ -28,7 +29,7 @@ use crate::run::query;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
 use crate::run::system;
-use crate::sql::{AnyStatement, ScriptPiece, Written, is_complete, lengths, split, statements, take_placement};
+use crate::sql::{AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_placement};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -53,6 +54,7 @@ struct SessionState {
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
+    shapes: Shapes,
 }
 
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
@@ -65,6 +67,7 @@ impl Session {
             planner: RwLock::new((planner, 0)),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
+            shapes: Shapes::default(),
         };
         Session { inner, shared: Arc::new(shared) }
     }
@@ -119,16 +122,15 @@ impl Session {
         running.statement.set_label(label(sql));
         self.track(&running);
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
-        if config::nearside(running.planner.config_options()).plan_cache
-            && let Some(planned) = self.inner.plans.get(&key)
-        {
+        let keeps_plans = config::nearside(running.planner.config_options()).plan_cache;
+        if keeps_plans && let Some(planned) = self.inner.plans.get(&key) {
             return Ok(Outcome::Rows(planned.start(&[], running)?));
         }
-        let parsed = match written {
-            Some(written) => AnyStatement::of(written)?,
-            None => AnyStatement::one(sql)?,
-        };
-        self.dispatch(parsed, &running, key)
+        let written = written.map_or_else(|| only(sql), Ok)?;
+        if keeps_plans && let Some(outcome) = self.shared.shapes.run(&written, &running, settings)? {
+            return Ok(outcome);
+        }
+        self.dispatch(AnyStatement::of(written)?, &running, key)
     }
 
     /// Prepares a query, INSERT, UPDATE or DELETE, to run it often with other values for `$1`, `$2`, .. A query is

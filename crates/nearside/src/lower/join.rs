@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use datafusion_common::{JoinType, NullEquality};
+use datafusion_common::{Dependency, FunctionalDependence, JoinType, NullEquality};
 use datafusion_expr::type_coercion::binary::comparison_coercion;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, LogicalPlan, Operator};
 use exec::{Join, JoinKind, Plan, Predicate, Side};
 
 use super::binder::Binder;
@@ -116,11 +116,54 @@ fn join_where(binder: &Binder<'_>, node: &Logical, filter: Option<&Expr>) -> Res
     };
     let left = left_columns.over(left.plan)?;
     let right = right_columns.over(binder.plan(&node.right)?)?;
+    let once = matches_once(node, &keys) && residual.is_none();
     let kind = kind(node.join_type);
     let nulls_equal = node.null_equality == NullEquality::NullEqualsNull;
     // Which side is kept is the optimiser's choice.
-    let joined = Join { left, right, kind, on, nulls_equal, null_aware, residual, build: Side::Right };
-    widths.named(Plan::join(joined).map_err(bug)?, kind)
+    let inner = |kind| if once { JoinKind::Inner } else { kind };
+    let joined = Join { left, right, kind: inner(kind), on, nulls_equal, null_aware, residual, build: Side::Right };
+    let joined = Plan::join(joined).map_err(bug)?;
+    match (once, kind) {
+        (true, JoinKind::Semi(Side::Left)) => keep(joined, 0..widths.left),
+        (true, _) => keep(joined, widths.all_left..widths.all_left + widths.right),
+        (false, kind) => widths.named(joined, kind),
+    }
+}
+
+/// Whether a semi join finds one row at most for each, by a declared key of a stored table: then it is an inner join
+/// whose place among others can be chosen, by whatever else its keys are equal to. The planner makes semi joins of
+/// those that nobody reads the found rows of.
+fn matches_once(node: &Logical, keys: &[(Expr, Expr)]) -> bool {
+    let (other, is_right) = match node.join_type {
+        JoinType::LeftSemi => (&node.right, true),
+        JoinType::RightSemi => (&node.left, false),
+        _ => return false,
+    };
+    if node.null_aware || node.null_equality == NullEquality::NullEqualsNull || !is_of_table(other) {
+        return false;
+    }
+    let schema = other.schema();
+    let index = |(left, right): &(Expr, Expr)| match if is_right { right } else { left } {
+        Expr::Column(column) => schema.maybe_index_of_column(column),
+        _ => None,
+    };
+    let columns: Vec<usize> = keys.iter().filter_map(index).collect();
+    let dependencies = schema.functional_dependencies();
+    let is_key = |of: &FunctionalDependence| {
+        !of.source_indices.is_empty() && of.source_indices.iter().all(|column| columns.contains(column))
+    };
+    !columns.is_empty() && dependencies.iter().any(|of| of.mode == Dependency::Single && is_key(of))
+}
+
+/// Whether rows are those of one stored table, some columns and rows left out.
+fn is_of_table(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().all(is_of_table)
+        }
+        _ => false,
+    }
 }
 
 /// How many columns a join's sides have in SQL, and how many with those that were computed for it.

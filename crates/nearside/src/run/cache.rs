@@ -1,21 +1,19 @@
-//! Plans of queries, kept for the next time the same text comes.
+//! Plans kept for the next time the same text comes: of queries, and of statements that differ in literals alone.
 //!
 //! Key: the text, the settings, the catalog's DDL version. A plan names tables by identity and binds to their rows
 //! when it starts, so new rows do not spoil it; a changed column, view or setting makes another key. Plans that hold
 //! the time of their planning (`now()`) or data (system views, files) are not kept.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan, Volatility};
 use parking_lot::Mutex;
 
-use crate::run::planned::PlannedQuery;
 use crate::tables::stored::StoredSource;
 
-/// Plans kept at a time.
-const PLANS_MAX: usize = 512;
+/// Plans of queries that a database keeps.
+pub(crate) const PLANS_MAX: usize = 512;
 /// Longer statements are not kept: their plans are as long, and no budget counts them.
 const SQL_BYTES_MAX: usize = 64 << 10;
 
@@ -29,53 +27,59 @@ pub(crate) struct Key {
     pub ddl_version: u64,
 }
 
-#[derive(Debug, Default)]
-struct Plans {
-    by_key: HashMap<Key, (u64, Arc<PlannedQuery>)>,
+#[derive(Debug)]
+struct Entries<P> {
+    by_key: HashMap<Key, (u64, P)>,
     clock: u64,
     hits: u64,
 }
 
-/// The plans of a database.
-#[derive(Debug, Default)]
-pub(crate) struct PlanCache {
-    plans: Mutex<Plans>,
+/// Plans by what they were made of.
+#[derive(Debug)]
+pub(crate) struct PlanCache<P> {
+    entries: Mutex<Entries<P>>,
+    most: usize,
 }
 
-impl PlanCache {
+impl<P: Clone> PlanCache<P> {
+    /// Room for so many.
+    pub(crate) fn new(most: usize) -> PlanCache<P> {
+        PlanCache { entries: Mutex::new(Entries { by_key: HashMap::new(), clock: 0, hits: 0 }), most }
+    }
+
     /// The plan kept under a key.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<PlannedQuery>> {
-        let mut plans = self.plans.lock();
-        plans.clock += 1;
-        let clock = plans.clock;
-        let (used, plan) = plans.by_key.get_mut(key)?;
+    pub(crate) fn get(&self, key: &Key) -> Option<P> {
+        let mut entries = self.entries.lock();
+        entries.clock += 1;
+        let clock = entries.clock;
+        let (used, plan) = entries.by_key.get_mut(key)?;
         *used = clock;
-        let plan = Arc::clone(plan);
-        plans.hits += 1;
+        let plan = plan.clone();
+        entries.hits += 1;
         Some(plan)
     }
 
     /// Keeps a plan; the one unused for longest goes when there are too many.
-    pub(crate) fn put(&self, key: Key, plan: Arc<PlannedQuery>) {
+    pub(crate) fn put(&self, key: Key, plan: P) {
         if key.sql.len() > SQL_BYTES_MAX {
             return;
         }
-        let mut plans = self.plans.lock();
-        if plans.by_key.len() >= PLANS_MAX {
-            let oldest = plans.by_key.iter().min_by_key(|(_, (used, _))| *used).map(|(k, _)| k.clone());
+        let mut entries = self.entries.lock();
+        if entries.by_key.len() >= self.most && !entries.by_key.contains_key(&key) {
+            let oldest = entries.by_key.iter().min_by_key(|(_, (used, _))| *used).map(|(k, _)| k.clone());
             if let Some(oldest) = oldest {
-                plans.by_key.remove(&oldest);
+                entries.by_key.remove(&oldest);
             }
         }
-        plans.clock += 1;
-        let clock = plans.clock;
-        plans.by_key.insert(key, (clock, plan));
+        entries.clock += 1;
+        let clock = entries.clock;
+        entries.by_key.insert(key, (clock, plan));
     }
 
     /// How often a kept plan was used.
     #[cfg(test)]
     pub(crate) fn hits(&self) -> u64 {
-        self.plans.lock().hits
+        self.entries.lock().hits
     }
 }
 
@@ -111,15 +115,18 @@ fn is_momentary(expr: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion_expr::LogicalPlanBuilder;
 
     use super::*;
     use crate::catalog::CatalogState;
     use crate::lower::lower;
+    use crate::run::planned::PlannedQuery;
 
     #[test]
     fn the_plan_unused_for_longest_goes_first() {
-        let cache = PlanCache::default();
+        let cache = PlanCache::new(PLANS_MAX);
         let lowered = lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap();
         let plan = Arc::new(PlannedQuery::lowered(lowered, &CatalogState::default()));
         let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };

@@ -11,10 +11,11 @@ use crate::catalog::Catalog;
 use crate::catalog::placement::changes::ChangeLog;
 use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
-use crate::run::cache::PlanCache;
+use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::config;
 use crate::run::idle::IdleWatch;
 use crate::run::placer_state::LivePlacer;
+use crate::run::planned::PlannedQuery;
 use crate::run::recording::Recorder;
 use crate::run::scheduling::{PackageChoice, Threshold};
 
@@ -29,7 +30,7 @@ pub(crate) struct Inner {
     pub package_queues: PackageChoice,
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
-    pub plans: PlanCache,
+    pub plans: PlanCache<Arc<PlannedQuery>>,
     /// What tasks of statements that ended touched.
     pub traffic: Arc<exec::Traffic>,
     /// Scans that share passes.
@@ -76,7 +77,7 @@ impl Inner {
             scheduler,
             budget,
             catalog,
-            plans: PlanCache::default(),
+            plans: PlanCache::new(PLANS_MAX),
             traffic: Arc::new(exec::Traffic::of_all(cpus)),
             changes: ChangeLog::default(),
             recorder: Recorder::default(),

@@ -36,6 +36,7 @@ mod own;
 mod recursion;
 mod rows;
 mod scope;
+mod shapes;
 mod text;
 mod values;
 mod walk;
@@ -54,6 +55,7 @@ use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
+pub(crate) use shapes::Shape;
 use text::check_tokens;
 pub(crate) use text::{Written, statements};
 pub use text::{is_complete, split};
@@ -106,12 +108,7 @@ pub(crate) struct CopyFrom {
 impl AnyStatement {
     /// Parses a text that holds exactly one statement.
     pub(crate) fn one(sql: &str) -> Result<AnyStatement> {
-        let mut all = statements(sql)?;
-        match (all.pop(), all.len()) {
-            (Some(written), 0) => AnyStatement::of(written),
-            (None, _) => Err(Error::syntax("there is no statement in the text")),
-            (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
-        }
+        AnyStatement::of(only(sql)?)
     }
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
@@ -199,6 +196,19 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
         context.assigned(planner.statement_to_plan(statement)?)
     })
+}
+
+/// The one statement of a text.
+///
+/// # Errors
+/// None or several, what does not end.
+pub(crate) fn only(sql: &str) -> Result<Written> {
+    let mut all = statements(sql)?;
+    match (all.pop(), all.len()) {
+        (Some(written), 0) => Ok(written),
+        (None, _) => Err(Error::syntax("there is no statement in the text")),
+        (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
+    }
 }
 
 /// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it. `units = on` is the placement `units`.

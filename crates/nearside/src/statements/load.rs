@@ -16,11 +16,12 @@ use parking_lot::Mutex;
 use sched::Affinity;
 use storage::ProducerRows;
 
-use crate::catalog::index::indexed;
+use crate::catalog::index::{Origin, indexed};
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
+use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
@@ -63,6 +64,8 @@ pub struct LoadOptions {
     /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in
     /// turn.
     pub placement: Option<String>,
+    /// The columns of the table's primary key, as in `PRIMARY KEY (..)`; none where this is empty.
+    pub primary_key: Vec<String>,
 }
 
 impl std::fmt::Debug for LoadOptions {
@@ -169,9 +172,13 @@ fn load(
     total_bytes: u64,
 ) -> Result<LoadReport> {
     let started = Instant::now();
-    let schema = nullable(&storage::surface_schema(&schema))?;
+    let schema = nullable(&storage::surface_schema(&schema), &options.primary_key)?;
     let running = Arc::new(RunningStatement::start(inner, inner.default_planner()));
-    let table = new_table(name.clone(), schema, options.placement.as_deref(), &running)?;
+    let mut table = new_table(name.clone(), Arc::clone(&schema), options.placement.as_deref(), &running)?;
+    if !options.primary_key.is_empty() {
+        let key = vec![(Origin::PrimaryKey, options.primary_key.clone())];
+        table.indexes = Arc::new(key_indexes(key, &schema)?);
+    }
     let rows = AtomicU64::new(0);
     let report = |added: u64| {
         let rows = rows.fetch_add(added, Ordering::Relaxed) + added;
@@ -182,6 +189,7 @@ fn load(
     let staged = stage_parallel(&table, producers, &running, &report)?;
     let table = build(staged, &table, &running)?.appended_to(&table, &table.base);
     let table = indexed(table, &running)?;
+    check_keys(&table, None, &running)?;
     let version = &table.table().base;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
     inner.catalog.commit(|state| {
@@ -195,8 +203,9 @@ fn load(
     Ok(report)
 }
 
-/// Loaded columns allow NULL, whatever the file says of its rows, and have names of their own.
-fn nullable(schema: &Schema) -> Result<SchemaRef> {
+/// Loaded columns allow NULL, whatever the file says of its rows, but for those of the primary key, and have names of
+/// their own.
+fn nullable(schema: &Schema, primary_key: &[String]) -> Result<SchemaRef> {
     let mut seen = std::collections::HashSet::new();
     let mut fields = Vec::new();
     for field in schema.fields() {
@@ -206,7 +215,7 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
         if field.name() == crate::tables::stored::ROW_ID {
             return Err(Error::plan(format!("the column name '{}' is taken by Nearside", field.name())));
         }
-        fields.push(Field::new(field.name(), field.data_type().clone(), true));
+        fields.push(Field::new(field.name(), field.data_type().clone(), !primary_key.contains(field.name())));
     }
     if fields.is_empty() {
         return Err(Error::plan("there are no columns to load"));

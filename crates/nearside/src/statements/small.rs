@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use storage::{Keys, PartRows, Partitioner, Serial, StoreError, TableRow};
+use storage::{DeltasWrite, Keys, Partitioner, Serial, StoreError, TableRow, TableVersion};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
@@ -169,15 +169,14 @@ fn put(
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
     let routed = Routed::of(rows, table, delta)?;
-    let rows = match delta.rows.write(&routed.parts, dead, &table.base) {
+    let rows = match routed.write(rows, dead, delta, &table.base) {
         Ok(Some(rows)) => rows,
         Ok(None) => return Ok(SmallWrite::Met),
         // The log of a part is full.
         Err(StoreError::TooManyRows { .. }) => return Ok(SmallWrite::NotSmall),
         Err(error) => return Err(error.into()),
     };
-    let first_rows: Vec<u32> = rows.first_rows().collect();
-    changes.iter_mut().for_each(|change| change.number(|row| routed.number(row as usize, &first_rows)));
+    routed.number(&mut changes, &rows);
     let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
     match table.delta {
         Some(_) => SmallStatement { rows, keys }.commit(),
@@ -189,51 +188,78 @@ fn put(
     Ok(SmallWrite::Done)
 }
 
-/// Rows by the parts of the table that they belong to.
-struct Routed {
-    parts: Vec<PartRows>,
-    /// Of each row: which of the parts, and which of that part's rows; `None` where all are of the first.
-    places: Option<Vec<(usize, u32)>>,
+/// Which parts of the table rows belong to.
+enum Routed {
+    /// All to one.
+    One(usize),
+    Several {
+        /// The parts, ascending, each with its rows.
+        parts: Vec<(usize, RecordBatch)>,
+        /// Of each row: which of the parts, and which of that part's rows.
+        places: Vec<(usize, u32)>,
+    },
 }
 
 impl Routed {
     fn of(rows: &RecordBatch, table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
-        if rows.num_rows() == 0 {
-            return Ok(Routed { parts: Vec::new(), places: None });
+        if rows.num_rows() == 0 || table.placement.parts() <= 1 {
+            return Ok(Routed::One(0));
         }
-        let all_in = |part: usize| Routed { parts: vec![PartRows { part, rows: rows.clone() }], places: None };
-        let partitioner = match table.placement.parts() {
-            0 | 1 => None,
-            _ => table.placement.partitioner(&table.base.schema)?,
-        };
-        let partitioner = match partitioner {
-            None => return Ok(all_in(0)),
+        let partitioner = match table.placement.partitioner(&table.base.schema)? {
+            None => return Ok(Routed::One(0)),
             // A statement's rows stay together, and the next one's go to the next part.
-            Some(Partitioner::RoundRobin { .. }) => return Ok(all_in(delta.rows.next_part())),
+            Some(Partitioner::RoundRobin { .. }) => return Ok(Routed::One(delta.rows.next_part())),
             Some(partitioner) => partitioner,
         };
         let split = partitioner.split(rows, 0)?.into_iter().enumerate();
-        let parts: Vec<PartRows> = split.filter_map(|(part, rows)| Some(PartRows { part, rows: rows? })).collect();
-        if parts.len() == 1 {
-            return Ok(Routed { parts, places: None });
+        let parts: Vec<(usize, RecordBatch)> = split.filter_map(|(part, rows)| Some((part, rows?))).collect();
+        if let [(part, _)] = &parts[..] {
+            return Ok(Routed::One(*part));
         }
         let mut rows_of: Vec<u32> = vec![0; parts.len()];
         let place = |part: u32| {
-            let place = parts.partition_point(|of| of.part < part as usize);
+            let place = parts.partition_point(|(of, _)| *of < part as usize);
             rows_of[place] += 1;
             (place, rows_of[place] - 1)
         };
         let places = partitioner.route(rows, 0)?.into_iter().map(place).collect();
-        Ok(Routed { parts, places: Some(places) })
+        Ok(Routed::Several { parts, places })
     }
 
-    /// The number of a row, given those of the first row of each part.
-    fn number(&self, row: usize, first_rows: &[u32]) -> u64 {
-        let (part, row) = match &self.places {
-            Some(places) => places[row],
-            None => (0, row as u32),
-        };
-        u64::from(first_rows[part] + row)
+    /// Adds the rows to a delta and lets others die: see [`storage::Deltas::write`].
+    fn write(
+        &self,
+        rows: &RecordBatch,
+        dead: &[TableRow],
+        delta: &TableDelta,
+        base: &TableVersion,
+    ) -> std::result::Result<Option<DeltasWrite>, StoreError> {
+        match self {
+            Routed::One(_) if rows.num_rows() == 0 => delta.rows.write([], dead, base),
+            Routed::One(part) => delta.rows.write([(*part, rows)], dead, base),
+            Routed::Several { parts, .. } => {
+                delta.rows.write(parts.iter().map(|(part, rows)| (*part, rows)), dead, base)
+            }
+        }
+    }
+
+    /// Gives keys of rows that were counted from 0 the rows' numbers.
+    fn number(&self, changes: &mut [KeyChanges], write: &DeltasWrite) {
+        let mut first_rows = write.first_rows();
+        match self {
+            Routed::One(_) => {
+                let first = u64::from(first_rows.next().unwrap_or(0));
+                changes.iter_mut().for_each(|change| change.number(|row| first + row));
+            }
+            Routed::Several { places, .. } => {
+                let first_rows: Vec<u32> = first_rows.collect();
+                let number = |row: u64| {
+                    let (part, row) = places[row as usize];
+                    u64::from(first_rows[part] + row)
+                };
+                changes.iter_mut().for_each(|change| change.number(number));
+            }
+        }
     }
 }
 

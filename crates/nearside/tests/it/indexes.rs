@@ -1,14 +1,15 @@
 //! Indexes from outside: keys against a model, readers beside CREATE INDEX, budgets, statements that stop.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearside::arrow::array::AsArray;
+use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use nearside::arrow::datatypes::Int64Type;
-use nearside::{Database, Error, Session};
+use nearside::{Database, Error, LoadOptions, Session};
 use proptest::prelude::*;
 
-use crate::read::database;
+use crate::read::{database, rows};
 
 fn numbers(session: &Session, sql: &str) -> Vec<i64> {
     let batches = session.query(sql).unwrap().collect_all().unwrap();
@@ -227,4 +228,37 @@ fn a_statement_that_runs_out_of_time_makes_no_index() {
     assert!(matches!(error, Error::Timeout), "{error}");
     session.execute("RESET nearside.statement_timeout_ms").unwrap();
     assert_eq!(one(&session, "SELECT count(*) FROM nearside.indexes"), 0);
+}
+
+/// A load may declare a primary key, which holds from its first row on.
+#[test]
+fn loads_declare_primary_keys() {
+    let batch = |keys: Vec<Option<i64>>| {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..keys.len() as i64));
+        let keys: ArrayRef = Arc::new(Int64Array::from(keys));
+        RecordBatch::try_from_iter_with_nullable([("k", keys, true), ("v", values, true)]).unwrap()
+    };
+    let database = database();
+    let load = |table: &str, key: &[&str], rows: RecordBatch| {
+        let primary_key = key.iter().map(|column| column.to_string()).collect();
+        let options = LoadOptions { primary_key, ..LoadOptions::default() };
+        let producer = Box::new(std::iter::once(Ok(rows.clone())));
+        database.load_batches(table, rows.schema(), vec![producer], &options).map_err(|error| error.to_string())
+    };
+    load("t", &["k"], batch((0..10_000).map(Some).collect())).unwrap();
+    let session = database.session();
+    let error = session.execute("INSERT INTO t VALUES (77, 0)").map(drop).unwrap_err().to_string();
+    assert!(error.contains("(k) = (77)"), "{error}");
+    session.execute("INSERT INTO t VALUES (77, 5) ON CONFLICT (k) DO UPDATE SET v = excluded.v").unwrap();
+    assert_eq!(rows(&session, "SELECT v FROM t WHERE k = 77"), [["5"]]);
+    for (key, keys, says) in [
+        (&["k"][..], vec![Some(1), Some(2), Some(1)], "(k) = (1)"),
+        (&["k"], vec![Some(1), None], "does not allow NULL"),
+        (&["key"], vec![Some(1)], "'key'"),
+        (&["k", "k"], vec![Some(1)], "stands twice"),
+    ] {
+        let error = load("u", key, batch(keys)).map(drop).unwrap_err();
+        assert!(error.contains(says), "{key:?}: {error}");
+        assert!(session.execute("SELECT * FROM u").is_err(), "nothing is there");
+    }
 }

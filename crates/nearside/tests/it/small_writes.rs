@@ -689,3 +689,102 @@ fn rows_go_to_units_in_turn() {
     }
     session.execute("CREATE TABLE off (v INT) WITH (units = off)").unwrap();
 }
+
+/// Tables cut alike are joined part by part: rows of deltas are in the parts that their keys say.
+#[test]
+fn tables_cut_alike_join_what_small_writes_added() {
+    let mut random = Random::new(3);
+    for (first, second) in [("pp(4, hash(k))", "pp(like a(k))"), ("pp(3, range(k))", "pp(like a(k))")] {
+        let session = database().session();
+        session.execute("ALTER SYSTEM SET nearside.merge_idle_ms = 1").unwrap();
+        session.execute(&format!("CREATE TABLE a (k BIGINT, v BIGINT) WITH (placement = '{first}')")).unwrap();
+        session.execute("INSERT INTO a SELECT value % 500, value FROM generate_series(1, 3000)").unwrap();
+        session.execute(&format!("CREATE TABLE b (k INT, w BIGINT) WITH (placement = '{second}')")).unwrap_or_else(
+            // Bounds are of one type: then the columns are.
+            |_| session.execute(&format!("CREATE TABLE b (k BIGINT, w BIGINT) WITH (placement = '{second}')")).unwrap(),
+        );
+        session.execute("CREATE TABLE c (k BIGINT, v BIGINT); CREATE TABLE d (k BIGINT, w BIGINT)").unwrap();
+        session.execute("INSERT INTO c SELECT * FROM a").unwrap();
+        for round in 0..60 {
+            let key = if random.one_in(9) { "NULL".to_string() } else { random.between(-50, 700).to_string() };
+            let statement = match random.below(4) {
+                0 => format!("INSERT INTO {{a}} VALUES ({key}, {round}), (7, {round})"),
+                1 => format!("INSERT INTO {{b}} VALUES ({key}, {round}), (3, {round}), ({round}, 1)"),
+                2 => format!("UPDATE {{a}} SET k = k + 300 WHERE v % 97 = {round}"),
+                _ => format!("DELETE FROM {{b}} WHERE w = {}", random.between(0, round)),
+            };
+            for (a, b) in [("a", "b"), ("c", "d")] {
+                session.execute(&statement.replace("{a}", a).replace("{b}", b)).unwrap();
+            }
+            let join = |a: &str, b: &str| {
+                let sql = format!(
+                    "SELECT x.k, count(*), sum(v)::BIGINT, sum(w)::BIGINT FROM {a} x LEFT JOIN {b} y ON x.k = y.k \
+                     GROUP BY x.k ORDER BY 1, 2"
+                );
+                rows(&session, &sql)
+            };
+            assert_eq!(join("a", "b"), join("c", "d"), "{statement}");
+        }
+    }
+}
+
+/// Statements that differ in literals alone do, from the second one on, what each does by itself.
+#[test]
+fn statements_of_one_shape_do_what_each_does_by_itself() {
+    let mut random = Random::new(8);
+    let database = database();
+    let (shaped, plain) = (database.session(), database.session());
+    plain.execute("SET nearside.plan_cache = false").unwrap();
+    for table in ["shaped", "texted"] {
+        let columns =
+            "k INT PRIMARY KEY, s VARCHAR(5), d DECIMAL(6,2), f DOUBLE, b BOOLEAN, day DATE DEFAULT '2020-01-01'";
+        shaped.execute(&format!("CREATE TABLE {table} ({columns})")).unwrap();
+    }
+    let literals = ["1", "-2", "0", "12.5", "-0.75", "12.345", "99999", "3000000000", "'a'", "'it''s'", "'toolong'"];
+    let more = ["''", "'5'", "NULL", "true", "1e2", "'2021-02-03'", "9007199254740993", "DEFAULT"];
+    let all: Vec<&str> = literals.iter().chain(&more).copied().collect();
+    let outcome = |session: &Session, sql: &str| match session.execute(sql) {
+        Ok(Outcome::Done(done)) => format!("{} {:?}", done.tag, done.rows),
+        Ok(Outcome::Rows(found)) => {
+            let mut found: Vec<String> = found
+                .collect_all()
+                .unwrap()
+                .iter()
+                .flat_map(|batch| (0..batch.num_rows()).map(|row| format!("{:?}", batch.slice(row, 1))))
+                .collect();
+            found.sort();
+            found.join("; ")
+        }
+        Err(error) => format!("error: {error}"),
+    };
+    let (mut errors, mut done) = (0, 0);
+    for _ in 0..1500 {
+        let mut any = || random.pick(&all);
+        let key = any();
+        let sql = match key.len() % 2 + 2 * (any().len() % 4) {
+            0 => format!("INSERT INTO % VALUES ({key}, {}, {}, {}, {})", any(), any(), any(), any()),
+            1 => format!("INSERT INTO % (k, s) VALUES ({key}, {})", any()),
+            2 => format!("INSERT INTO % (k, f) VALUES ({key}, {}) ON CONFLICT (k) DO UPDATE SET f = excluded.f", any()),
+            3 => format!("UPDATE % SET d = {}, f = f + 1 WHERE k = {key}", any()),
+            4 => format!("UPDATE % SET s = {} WHERE d = {key}", any()),
+            5 => format!("DELETE FROM % WHERE k = {key} AND s = {}", any()),
+            6 => format!("SELECT k, s, d, f, b FROM % WHERE f = {key}"),
+            _ => format!("SELECT * FROM % WHERE k = {key}"),
+        };
+        let [a, b] = [("shaped", &shaped), ("texted", &plain)]
+            .map(|(table, session)| outcome(session, &sql.replace('%', table)).replace(table, "x"));
+        assert_eq!(a, b, "{sql}");
+        if a.starts_with("error") { errors += 1 } else { done += 1 }
+    }
+    assert!(errors > 100 && done > 300, "{errors} {done}");
+    assert_eq!(rows(&shaped, "SELECT * FROM shaped ORDER BY k"), rows(&plain, "SELECT * FROM texted ORDER BY k"));
+    // What a shape was planned for changes.
+    for round in 0..3 {
+        for key in [1, 2] {
+            let key = 100_000 + 10 * round + key;
+            shaped.execute(&format!("INSERT INTO shaped (k, s) VALUES ({key}, 'abc')")).unwrap();
+        }
+        shaped.execute(&format!("ALTER TABLE shaped ADD COLUMN x{round} INT")).unwrap();
+        assert_eq!(rows(&shaped, "SELECT * FROM shaped WHERE k = 100001")[0].len() as i64, 7 + round);
+    }
+}

@@ -60,7 +60,7 @@ use dead::DeadBase;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 use stamps::Stamps;
 
-pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, PartRows};
+pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite};
 pub use write::DeltaWrite;
 
 /// Most rows of one entry: with the rows of an open chunk before them they make a chunk of a run that fits one segment.

@@ -45,6 +45,8 @@ pub struct Deltas {
     row_bits: u32,
     /// Turns of parts that were given out.
     turns: AtomicUsize,
+    /// Of no row.
+    nothing: RecordBatch,
 }
 
 /// What a reader of one version sees of all parts.
@@ -67,20 +69,13 @@ pub struct DeltaCounts {
     pub bytes: u64,
 }
 
-/// Rows of a part.
-#[derive(Debug, Clone)]
-pub struct PartRows {
-    /// Which part.
-    pub part: usize,
-    /// The rows.
-    pub rows: RecordBatch,
-}
-
 /// As [`DeltaWrite`], of several parts.
 #[derive(Debug)]
 pub struct DeltasWrite {
     deltas: Arc<Deltas>,
-    parts: Vec<(usize, DeltaWrite)>,
+    /// Mostly there is one.
+    first: Option<(usize, DeltaWrite)>,
+    others: Vec<(usize, DeltaWrite)>,
 }
 
 /// What was committed after a view and is not known yet, as [`Caught`], of all parts.
@@ -138,11 +133,8 @@ impl Deltas {
         let written = PartSet::empty();
         parts.iter().enumerate().filter(|(_, delta)| !delta.is_empty()).for_each(|(part, _)| written.add(part));
         let row_bits = u32::BITS - parts.len().next_power_of_two().trailing_zeros();
-        Deltas { parts, written, row_bits, turns: AtomicUsize::new(0) }
-    }
-
-    fn schema(&self) -> &SchemaRef {
-        &self.parts[0].schema
+        let nothing = RecordBatch::new_empty(Arc::clone(&parts[0].schema));
+        Deltas { parts, written, row_bits, turns: AtomicUsize::new(0), nothing }
     }
 
     /// The part and the row of its log that a number stands for.
@@ -163,7 +155,10 @@ impl Deltas {
     }
 
     fn sum(&self, of: impl Fn(&Delta) -> usize) -> usize {
-        self.present().map(|(_, delta)| of(delta)).sum()
+        match &self.parts[..] {
+            [one] => of(one),
+            _ => self.present().map(|(_, delta)| of(delta)).sum(),
+        }
     }
 
     /// Whether nothing was committed.
@@ -193,7 +188,7 @@ impl Deltas {
 
     /// As [`Delta::bytes`].
     pub fn bytes(&self) -> u64 {
-        self.present().map(|(_, delta)| delta.bytes()).sum()
+        self.sum(|delta| delta.bytes() as usize) as u64
     }
 
     /// What [`bytes`](Self::bytes) will be, nearly, once these rows are added.
@@ -218,7 +213,10 @@ impl Deltas {
     /// # Panics
     /// As there.
     pub fn take(&self, column: usize, rows: &[u32]) -> ArrayRef {
-        let Some(&first) = rows.first() else { return self.parts[0].take(column, &[]) };
+        let first = match rows {
+            [first, ..] if self.parts.len() > 1 => *first,
+            _ => return self.parts[0].take(column, rows),
+        };
         let first_part = self.place_of(first).0;
         let mut by_part: Vec<(usize, Vec<u32>)> = vec![(first_part, Vec::with_capacity(rows.len()))];
         let mut places = Vec::with_capacity(rows.len());
@@ -264,36 +262,34 @@ impl Deltas {
     ///
     /// # Errors
     /// As there.
-    pub fn write(
+    pub fn write<'a>(
         self: &Arc<Self>,
-        rows: &[PartRows],
+        rows: impl IntoIterator<Item = (usize, &'a RecordBatch)>,
         dead: &[TableRow],
         base: &TableVersion,
     ) -> Result<Option<DeltasWrite>, StoreError> {
+        let mut write = DeltasWrite { deltas: Arc::clone(self), first: None, others: Vec::new() };
+        let mut rows = rows.into_iter();
+        if self.parts.len() == 1 {
+            let rows = rows.next().map_or(&self.nothing, |(_, rows)| rows);
+            return Ok(write.add(0, rows, dead)?.then_some(write));
+        }
         let mut dead_by_part: Vec<(usize, Vec<TableRow>)> = Vec::new();
-        if self.parts.len() > 1 {
-            for row in dead {
-                let (part, row) = self.local(*row, base)?;
-                match dead_by_part.iter_mut().find(|(known, _)| *known == part) {
-                    Some((_, rows)) => rows.push(row),
-                    None => dead_by_part.push((part, vec![row])),
-                }
+        for row in dead {
+            let (part, row) = self.local(*row, base)?;
+            match dead_by_part.iter_mut().find(|(known, _)| *known == part) {
+                Some((_, rows)) => rows.push(row),
+                None => dead_by_part.push((part, vec![row])),
             }
         }
-        let mut write = DeltasWrite { deltas: Arc::clone(self), parts: Vec::with_capacity(rows.len().max(1)) };
-        for PartRows { part, rows } in rows {
-            let taken = dead_by_part.iter().position(|(of, _)| of == part).map(|place| dead_by_part.remove(place).1);
-            let dead = if self.parts.len() == 1 { dead } else { taken.as_deref().unwrap_or(&[]) };
-            if !write.add(*part, rows, dead)? {
+        for (part, rows) in rows {
+            let dead = dead_by_part.extract_if(.., |(of, _)| *of == part).next().map_or(Vec::new(), |(_, rows)| rows);
+            if !write.add(part, rows, &dead)? {
                 return Ok(None);
             }
         }
-        let nothing = RecordBatch::new_empty(Arc::clone(self.schema()));
-        if self.parts.len() == 1 && rows.is_empty() && !dead.is_empty() {
-            dead_by_part.push((0, dead.to_vec()));
-        }
         for (part, dead) in dead_by_part {
-            if !write.add(part, &nothing, &dead)? {
+            if !write.add(part, &self.nothing, &dead)? {
                 return Ok(None);
             }
         }
@@ -474,26 +470,30 @@ impl DeltasView {
 impl DeltasWrite {
     fn add(&mut self, part: usize, rows: &RecordBatch, dead: &[TableRow]) -> Result<bool, StoreError> {
         let delta = &self.deltas.parts[part];
-        let row_bits = self.deltas.row_bits;
-        let rows_max = 1_usize.checked_shl(row_bits).filter(|_| row_bits < u32::BITS).unwrap_or(u32::MAX as usize);
-        if delta.rows() + rows.num_rows() > rows_max {
+        if let Some(rows_max) = 1_usize.checked_shl(self.deltas.row_bits).filter(|_| self.deltas.parts.len() > 1)
+            && delta.rows() + rows.num_rows() > rows_max
+        {
             return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max });
         }
         let Some(write) = delta.write(rows, dead)? else { return Ok(false) };
         self.deltas.written.add(part);
-        self.parts.push((part, write));
+        match &self.first {
+            None => self.first = Some((part, write)),
+            Some(_) => self.others.push((part, write)),
+        }
         Ok(true)
     }
 
     /// Number of the first of the rows of each part, in the order in which they were given; behind those, of parts where
     /// rows died alone, any.
     pub fn first_rows(&self) -> impl Iterator<Item = u32> {
-        self.parts.iter().map(|(part, write)| self.deltas.number_of(*part, write.first_row()))
+        let number = |(part, write): &(usize, DeltaWrite)| self.deltas.number_of(*part, write.first_row());
+        self.first.iter().chain(&self.others).map(number)
     }
 
     /// As [`DeltaWrite::commit`], in all parts.
     pub fn commit(self, version: u64) {
-        self.parts.into_iter().for_each(|(_, write)| write.commit(version));
+        self.first.into_iter().chain(self.others).for_each(|(_, write)| write.commit(version));
     }
 }
 

@@ -130,10 +130,12 @@ fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<LoadFigures, F
     let started = Instant::now();
     let (scale, file_bytes) = match source {
         LoadSource::Scale(scale) => {
-            data::generate_all(&database, *scale, &[])?;
+            data::generate_all(&database, *scale, data::Wishes::default())?;
             (*scale, None)
         }
-        LoadSource::Folder(folder) => (data::load(&database, folder, &[])?, Some(file_bytes(folder))),
+        LoadSource::Folder(folder) => {
+            (data::load(&database, folder, data::Wishes::default())?, Some(file_bytes(folder)))
+        }
     };
     let load_s = started.elapsed().as_secs_f64();
     let columns = database.storage_report();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
-use crate::tpch::data::generate_all;
+use crate::tpch::data::{Wishes, generate_all};
 use crate::tpch::queries::QUERIES;
 
 /// TPC-H's scale: planning looks at dictionaries and counts, not at rows.
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     write_head(&mut out, database.topology(), threads)?;
     let session = database.session();
     make_small_tables(&session)?;
-    generate_all(&database, SCALE, &[])?;
+    generate_all(&database, SCALE, Wishes::default())?;
     writeln!(out, "\n{:<36} {:>10} {:>10}", "prepared, a row of a small table", "us", "at most")?;
     let mut figures = prepared(&session, arguments.runs)?;
     for figure in &figures {

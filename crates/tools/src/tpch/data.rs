@@ -12,21 +12,36 @@ use super::placements::{self, Placement};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
+/// How the tables are to be loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes<'a> {
+    /// Where they lie.
+    pub placements: &'a [Placement],
+    /// Whether their primary keys are declared.
+    pub keys: bool,
+}
+
+impl Wishes<'_> {
+    fn options(&self, table: Table) -> LoadOptions {
+        let key: &[&str] = if self.keys { table.primary_key() } else { &[] };
+        LoadOptions {
+            placement: placements::of(self.placements, table),
+            primary_key: key.iter().map(|column| column.to_string()).collect(),
+            ..LoadOptions::default()
+        }
+    }
+}
+
 /// Generates all tables at `scale` and loads them as they come: no table ever exists as Arrow batches.
-pub fn generate_all(database: &Database, scale: f64, placements: &[Placement]) -> Result<(), Failure> {
+pub fn generate_all(database: &Database, scale: f64, wishes: Wishes<'_>) -> Result<(), Failure> {
     let rows = Table::ALL.iter().map(|table| table.rows(scale)).sum();
     let progress = Progress::new(Some(rows), "region");
-    let loaded = generate_tables(database, scale, placements, &progress);
+    let loaded = generate_tables(database, scale, wishes, &progress);
     progress.clear();
     loaded
 }
 
-fn generate_tables(
-    database: &Database,
-    scale: f64,
-    placements: &[Placement],
-    progress: &Progress,
-) -> Result<(), Failure> {
+fn generate_tables(database: &Database, scale: f64, wishes: Wishes<'_>, progress: &Progress) -> Result<(), Failure> {
     let threads = database.scheduler().threads();
     for table in Table::ALL {
         progress.say(table.name());
@@ -41,22 +56,20 @@ fn generate_tables(
             Box::new(batches) as BatchProducer
         });
         let producers = producers.collect();
-        let options = LoadOptions { placement: placements::of(placements, table), ..LoadOptions::default() };
-        database.load_batches(table.name(), table.schema(), producers, &options)?;
+        database.load_batches(table.name(), table.schema(), producers, &wishes.options(table))?;
     }
     Ok(())
 }
 
 /// Loads `region.parquet` .. `lineitem.parquet` (or folders `region` .. of Parquet files) of `folder`; gives the scale.
-pub fn load(database: &Database, folder: &Path, placements: &[Placement]) -> Result<f64, Failure> {
+pub fn load(database: &Database, folder: &Path, wishes: Wishes<'_>) -> Result<f64, Failure> {
     let paths: Vec<PathBuf> = Table::ALL.iter().map(|table| find(folder, *table)).collect::<Result<_, _>>()?;
     for (table, path) in Table::ALL.into_iter().zip(paths) {
         let progress = Progress::new(None, table.name());
         let bar = progress.clone();
         let options = LoadOptions {
             progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
-            placement: placements::of(placements, table),
-            ..LoadOptions::default()
+            ..wishes.options(table)
         };
         let path = path.to_str().ok_or_else(|| Failure::new(format!("the path {} is not UTF-8", path.display())))?;
         let loaded = database.load(table.name(), path, &options);

@@ -83,6 +83,20 @@ impl Table {
         }
     }
 
+    /// The columns of its primary key (TPC-H specification, clause 1.4.1).
+    pub fn primary_key(self) -> &'static [&'static str] {
+        match self {
+            Table::Region => &["r_regionkey"],
+            Table::Nation => &["n_nationkey"],
+            Table::Supplier => &["s_suppkey"],
+            Table::Part => &["p_partkey"],
+            Table::Partsupp => &["ps_partkey", "ps_suppkey"],
+            Table::Customer => &["c_custkey"],
+            Table::Orders => &["o_orderkey"],
+            Table::Lineitem => &["l_orderkey", "l_linenumber"],
+        }
+    }
+
     /// Its columns.
     pub fn schema(self) -> SchemaRef {
         match self {

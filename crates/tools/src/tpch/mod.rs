@@ -28,6 +28,7 @@ use nearside::{Database, Session};
 use crate::failure::Failure;
 use crate::machine::{describe, with_machine};
 use answers::{Check, Text};
+use data::Wishes;
 use generate::Table;
 use placements::Placement;
 use queries::{QUERIES, Query};
@@ -72,6 +73,9 @@ pub struct Arguments {
     /// [default: rr]
     #[arg(long, value_name = "[TABLE=]PLACEMENT", value_parser = placements::parse)]
     placement: Vec<Placement>,
+    /// Declare the tables' primary keys
+    #[arg(long)]
+    keys: bool,
     /// How tasks are scheduled: os, target or bound [default: soft affinities, hard ones for memory-intensive tasks]
     #[arg(long, value_name = "STRATEGY")]
     scheduling: Option<sched::Preset>,
@@ -155,10 +159,10 @@ fn chosen(numbers: &[u8]) -> Vec<&'static Query> {
 /// Loads the tables of a folder, or generates them at a scale (1 unless given); gives the scale.
 pub fn load_tables(database: &Database, scale: Option<f64>, folder: Option<&Path>) -> Result<f64, Failure> {
     match folder {
-        Some(folder) => data::load(database, folder, &[]),
+        Some(folder) => data::load(database, folder, Wishes::default()),
         None => {
             let scale = scale.unwrap_or(1.0);
-            data::generate_all(database, scale, &[])?;
+            data::generate_all(database, scale, Wishes::default())?;
             Ok(scale)
         }
     }
@@ -166,14 +170,15 @@ pub fn load_tables(database: &Database, scale: Option<f64>, folder: Option<&Path
 
 fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     let started = Instant::now();
+    let wishes = Wishes { placements: &arguments.placement, keys: arguments.keys };
     let (scale, source) = match &arguments.data {
         None => {
             let scale = arguments.scale.unwrap_or(1.0);
-            data::generate_all(database, scale, &arguments.placement)?;
+            data::generate_all(database, scale, wishes)?;
             (scale, "generated")
         }
         Some(folder) => {
-            let scale = data::load(database, folder, &arguments.placement)?;
+            let scale = data::load(database, folder, wishes)?;
             if let Some(wanted) = arguments.scale.filter(|wanted| *wanted != scale) {
                 let folder = folder.display();
                 return Err(Failure::new(format!("the data in {folder} is of scale {scale}, not {wanted}")));

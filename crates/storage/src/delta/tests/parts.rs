@@ -101,13 +101,13 @@ impl Divided {
             next += new.len() as i64;
             rows.push((part, new));
         }
-        let batches: Vec<PartRows> =
-            rows.iter().map(|(part, rows)| PartRows { part: *part, rows: batch(rows) }).collect();
+        let batches: Vec<(usize, RecordBatch)> = rows.iter().map(|(part, rows)| (*part, batch(rows))).collect();
+        let batches = || batches.iter().map(|(part, rows)| (*part, rows));
         let places: Vec<TableRow> = dead.iter().map(|(.., place)| *place).collect();
-        let write = self.deltas.write(&batches, &places, &self.base).unwrap().expect("nobody else writes");
+        let write = self.deltas.write(batches(), &places, &self.base).unwrap().expect("nobody else writes");
         let first_rows: Vec<u32> = write.first_rows().collect();
         if !dead.is_empty() {
-            let again = self.deltas.write(&[], &places[..1], &self.base).unwrap();
+            let again = self.deltas.write([], &places[..1], &self.base).unwrap();
             assert!(again.is_none(), "a row dies once");
         }
         self.next = next;
@@ -216,14 +216,14 @@ fn what_is_not_there_is_told() {
     let base = TableVersion::empty(&schema());
     let deltas = Deltas::new(schema(), &Budget::unlimited(), 3);
     for dead in [TableRow::Base { segment: 0, row: 0 }, of_delta(0), of_delta(3 << 30)] {
-        assert!(matches!(deltas.write(&[], &[dead], &base), Err(StoreError::NotThere { .. })), "{dead:?}");
+        assert!(matches!(deltas.write([], &[dead], &base), Err(StoreError::NotThere { .. })), "{dead:?}");
     }
     let view = deltas.view(u64::MAX);
     assert!(matches!(view.place_of(&base, 0, 0), Err(StoreError::NotThere { .. })));
     assert!(!deltas.is_live(TableRow::Base { segment: 7, row: 0 }, &base, 1));
     assert!(deltas.is_empty() && (0..3).all(|part| deltas.of_part(part).is_none()));
-    let one = PartRows { part: 2, rows: batch(&[row(1, &mut Random::new(1))]) };
-    drop(deltas.write(&[one], &[], &base).unwrap());
+    let one = batch(&[row(1, &mut Random::new(1))]);
+    drop(deltas.write([(2, &one)], &[], &base).unwrap());
     assert!(deltas.is_empty() && deltas.of_part(1).is_none());
     assert_eq!(deltas.of_part(2).map(|of| (of.live_rows, of.dead_base_rows)), Some((0, 0)));
     let segments: Vec<SegmentVersion> = whole(&deltas.view(1), &base).segments().cloned().collect();

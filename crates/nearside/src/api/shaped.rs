@@ -1,0 +1,75 @@
+//! Statements whose texts differ in literals alone ([`Shape`]): from the second one on they run as one prepared
+//! statement, which is planned once. Each session keeps its own, as those that it is told to prepare.
+
+use std::sync::Arc;
+
+use crate::api::prepared::{QuerySource, Template};
+use crate::error::Result;
+use crate::run::cache::{Key, PlanCache};
+use crate::run::outcome::Outcome;
+use crate::run::statement::RunningStatement;
+use crate::sql::{Shape, Written};
+
+/// Shapes that a session keeps.
+const SHAPES_MAX: usize = 64;
+
+/// What is known of a shape.
+#[derive(Clone, Debug)]
+enum Known {
+    /// It was met once: statements that come once are not prepared.
+    Once,
+    Prepared(Arc<Template>),
+    /// As a prepared statement it is refused, so its statements run as they are written.
+    Refused,
+}
+
+/// The shapes of a session.
+#[derive(Debug)]
+pub(super) struct Shapes(PlanCache<Known>);
+
+impl Default for Shapes {
+    fn default() -> Shapes {
+        Shapes(PlanCache::new(SHAPES_MAX))
+    }
+}
+
+impl Shapes {
+    /// Runs a statement by its shape; `None` where it has to run as it is written.
+    ///
+    /// # Errors
+    /// What the statement itself says.
+    pub(super) fn run(
+        &self,
+        written: &Written,
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<Option<Outcome>> {
+        let Some(mut shape) = Shape::of(&written.tokens) else { return Ok(None) };
+        let sql = std::mem::take(&mut shape.text);
+        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version };
+        let template = match self.0.get(&key) {
+            Some(Known::Refused) => return Ok(None),
+            Some(Known::Prepared(template)) => template,
+            None => {
+                self.0.put(key, Known::Once);
+                return Ok(None);
+            }
+            Some(Known::Once) => match Template::new(QuerySource::Text(key.sql.clone()), running, settings) {
+                Ok((template, _)) => {
+                    let template = Arc::new(template);
+                    self.0.put(key, Known::Prepared(Arc::clone(&template)));
+                    template
+                }
+                // Whatever is wrong with it is told of the statement as it is written.
+                Err(_) => {
+                    self.0.put(key, Known::Refused);
+                    return Ok(None);
+                }
+            },
+        };
+        match shape.values(template.parameter_types()) {
+            Some(values) => template.start(&values, Arc::clone(running), settings).map(Some),
+            None => Ok(None),
+        }
+    }
+}
