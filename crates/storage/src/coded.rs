@@ -205,11 +205,22 @@ impl CodedColumn {
         }
         let (base, step) = self.dictionary().affine_integers()?;
         let mut codes = Vec::new();
-        match mask {
-            Some(mask) => self.compress(rows, mask, &mut codes),
-            None => self.unpack(rows, &mut codes),
-        }
-        Some(i128::from(base) * codes.len() as i128 + i128::from(step) * sum(&codes, None))
+        let (marked, total) = match mask {
+            // Where most are marked, leaving out some while they are added costs less than moving all others.
+            Some(mask) if 2 * count(mask) >= rows.len() => {
+                self.unpack(rows, &mut codes);
+                (count(mask), sum(&codes, Some(mask)))
+            }
+            Some(mask) => {
+                self.compress(rows, mask, &mut codes);
+                (codes.len(), sum(&codes, None))
+            }
+            None => {
+                self.unpack(rows, &mut codes);
+                (codes.len(), sum(&codes, None))
+            }
+        };
+        Some(i128::from(base) * marked as i128 + i128::from(step) * total)
     }
 
     /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row

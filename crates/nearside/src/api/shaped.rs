@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::api::prepared::{QuerySource, Template};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::run::cache::{Key, PlanCache};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Shape, Written};
+use crate::sql::{Shape, Written, check_tokens};
 
 /// Shapes that a session keeps.
 const SHAPES_MAX: usize = 64;
@@ -44,7 +44,9 @@ impl Shapes {
         running: &Arc<RunningStatement>,
         settings: u64,
     ) -> Result<Option<Outcome>> {
-        let Some(mut shape) = Shape::of(&written.tokens) else { return Ok(None) };
+        // What is refused as it is written has no shape: written out again, it might be read otherwise.
+        let shape = Shape::of(&written.tokens).filter(|_| check_tokens(&written.tokens).is_ok());
+        let Some(mut shape) = shape else { return Ok(None) };
         let sql = std::mem::take(&mut shape.text);
         let key = Key { sql, settings, ddl_version: running.catalog.ddl_version };
         let template = match self.0.get(&key) {
@@ -60,6 +62,7 @@ impl Shapes {
                     self.0.put(key, Known::Prepared(Arc::clone(&template)));
                     template
                 }
+                Err(error @ (Error::Cancelled | Error::Timeout | Error::Memory(_))) => return Err(error),
                 // Whatever is wrong with it is told of the statement as it is written.
                 Err(_) => {
                     self.0.put(key, Known::Refused);
@@ -67,7 +70,8 @@ impl Shapes {
                 }
             },
         };
-        match shape.values(template.parameter_types()) {
+        let options = &running.planner.config_options().sql_parser;
+        match shape.values(template.parameter_types(), options.parse_float_as_decimal) {
             Some(values) => template.start(&values, Arc::clone(running), settings).map(Some),
             None => Ok(None),
         }

@@ -95,7 +95,7 @@ impl TableDelta {
     pub(crate) fn empty(table: &TableEntry, units: &dyn Fn() -> Result<Arc<Store>>) -> Result<TableDelta> {
         let keys = Arc::new(DeltaKeys::new(table, units)?);
         let schema = Arc::clone(&table.base.schema);
-        Ok(TableDelta::new(Deltas::new(schema, table.meta.budget(), table.placement.parts()), keys))
+        Ok(TableDelta::new(Deltas::new(schema, table.meta.budget(), table.placement.parts(), table.base.rows()), keys))
     }
 }
 
@@ -176,6 +176,11 @@ impl DeltaKeys {
         Ok(Some(statement))
     }
 
+    /// The newest version that readers were told of.
+    pub(crate) fn told(&self) -> u64 {
+        self.units.committed()
+    }
+
     /// A reader that sees the newest keys.
     pub(crate) fn pin(&self) -> Pin {
         self.units.pin()
@@ -236,7 +241,7 @@ impl TableEntry {
     /// What a reader of a version sees of the delta, and with it of the table. Readers that see the same get the same.
     /// All that is committed is what was told of by now: a statement is not seen in one part and not in another.
     pub(crate) fn view_and_whole(&self, delta: &TableDelta, version: u64) -> Result<(DeltasView, Arc<TableVersion>)> {
-        let version = if version == u64::MAX { delta.keys.pin().version() } else { version };
+        let version = if version == u64::MAX { delta.keys.told() } else { version };
         let seen = delta.rows.newest_seen(version);
         if let Some((view, whole)) = delta.whole.lock().as_ref()
             && view.version() == seen
@@ -285,8 +290,9 @@ impl TableEntry {
             Some(delta) => Some(self.view_and_whole(delta, u64::MAX)?.0),
             None => None,
         };
-        let place = |id: u64| match &view {
-            Some(view) => Ok(view.place_of(&self.base, (id >> 32) as usize, id as u32)?),
+        let places = view.as_ref().map(|view| view.places(&self.base));
+        let place = |id: u64| match &places {
+            Some(places) => Ok(places.of((id >> 32) as usize, id as u32)?),
             None => Ok(TableRow::Base { segment: (id >> 32) as u32, row: id as u32 }),
         };
         ids.map(place).collect()

@@ -56,8 +56,7 @@ use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 pub(crate) use shapes::Shape;
-use text::check_tokens;
-pub(crate) use text::{Written, statements};
+pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 use windows::resolve_windows;
 

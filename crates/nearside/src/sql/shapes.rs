@@ -18,7 +18,7 @@ use std::fmt::Write;
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 /// Longest text of a literal.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -26,6 +26,8 @@ const TEXT_BYTES_MAX: usize = 4096;
 const LITERALS_MAX: usize = 256;
 /// Largest integer up to which a DOUBLE has all.
 const EXACT_MAX: i64 = 1 << 53;
+/// Largest power of ten that a DOUBLE has.
+const EXACT_TENS: u32 = 22;
 
 /// See the module.
 #[derive(Debug, PartialEq)]
@@ -71,6 +73,12 @@ impl Literal {
             (Literal::Integer(value), DataType::UInt64) => ScalarValue::UInt64(Some((*value).try_into().ok()?)),
             (Literal::Integer(value), DataType::Float64) if value.abs() <= EXACT_MAX => {
                 ScalarValue::Float64(Some(*value as f64))
+            }
+            // Of two numbers that it has, the quotient is the nearest to the literal.
+            (Literal::Decimal { digits, scale }, DataType::Float64)
+                if digits.unsigned_abs() <= EXACT_MAX as u128 && *scale <= EXACT_TENS =>
+            {
+                ScalarValue::Float64(Some(*digits as f64 / 10_f64.powi(*scale as i32)))
             }
             (Literal::Integer(value), DataType::Decimal128(p, s)) => decimal((*value).into(), 0, *p, *s)?,
             (Literal::Decimal { digits, scale }, DataType::Decimal128(p, s)) => decimal(*digits, *scale, *p, *s)?,
@@ -119,8 +127,12 @@ impl Shape {
         is_whole.then_some(Shape { text: reader.text, literals: reader.literals })
     }
 
-    /// The literals as values of the parameters' types; `None` where one is none.
-    pub(crate) fn values(&self, types: &[Option<DataType>]) -> Option<Vec<ScalarValue>> {
+    /// The literals as values of the parameters' types; `None` where one is none. `decimals` says whether a number with
+    /// a point is a decimal.
+    pub(crate) fn values(&self, types: &[Option<DataType>], decimals: bool) -> Option<Vec<ScalarValue>> {
+        if !decimals && self.literals.iter().any(|literal| matches!(literal, Literal::Decimal { .. })) {
+            return None;
+        }
         let values = self.literals.iter().zip(types).map(|(literal, of)| literal.value(of.as_ref()?));
         let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
         (types.len() == self.literals.len()).then_some(values)
@@ -179,8 +191,7 @@ impl Reader<'_> {
     fn name(&mut self) -> Option<()> {
         loop {
             match self.next()? {
-                // The name's quotes would have to be doubled.
-                Token::Word(word) if !word.value.contains('"') => self.take(),
+                Token::Word(word) if is_shown(word) => self.take(),
                 _ => return None,
             }
             if !self.take_if(&Token::Period) {
@@ -296,10 +307,15 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a word is written as it is: quotes within a quoted one would have to be doubled.
+fn is_shown(word: &Word) -> bool {
+    word.quote_style.is_none() || !word.value.contains(['"', '`', '[', ']'])
+}
+
 /// What an expression of names and numbers is made of.
 fn is_plain(token: &Token) -> bool {
     match token {
-        Token::Word(word) => !word.value.contains('"'),
+        Token::Word(word) => is_shown(word),
         Token::Number(..) | Token::Period | Token::Plus | Token::Minus | Token::Mul => true,
         _ => false,
     }
@@ -391,7 +407,7 @@ mod tests {
     #[test]
     fn values_are_the_very_literals() {
         let value = |sql: &str, data_type: DataType| {
-            shape(&format!("DELETE FROM t WHERE k = {sql}")).unwrap().values(&[Some(data_type)]).map(|values| {
+            shape(&format!("DELETE FROM t WHERE k = {sql}")).unwrap().values(&[Some(data_type)], true).map(|values| {
                 assert_eq!(values.len(), 1);
                 values[0].clone()
             })
@@ -402,7 +418,12 @@ mod tests {
         assert_eq!(value("5.0", DataType::Int64), None);
         assert_eq!(value("9007199254740993", DataType::Float64), None);
         assert_eq!(value("7", DataType::Float64), Some(ScalarValue::Float64(Some(7.0))));
-        assert_eq!(value("1.5", DataType::Float64), None);
+        assert_eq!(value("-0.1875", DataType::Float64), Some(ScalarValue::Float64(Some(-0.1875))));
+        for text in ["0.1", "12.345", "9007199254740.993", "0.0000000000000000000001", "1234567.89"] {
+            let expected: f64 = text.parse().unwrap();
+            assert_eq!(value(text, DataType::Float64), Some(ScalarValue::Float64(Some(expected))), "{text}");
+        }
+        assert_eq!(value("900719925474099.30", DataType::Float64), None);
         assert_eq!(value("-1.5", DataType::Decimal128(5, 2)), Some(ScalarValue::Decimal128(Some(-150), 5, 2)));
         assert_eq!(value("1.555", DataType::Decimal128(5, 2)), None);
         assert_eq!(value("1000", DataType::Decimal128(5, 2)), None);

@@ -11,7 +11,7 @@ use crate::error::{Error, Position, Result};
 const OPERATORS_MAX: usize = 2000;
 
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
-pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
+pub(crate) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     check_neighbours(tokens)?;
     let mut levels = vec![Level::default()];
     let mut before = None;

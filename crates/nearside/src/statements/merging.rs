@@ -314,7 +314,7 @@ impl KeysSince {
     fn catch_up(&mut self, table: &TableEntry, view: &DeltasView) -> Result<units::store::Statement> {
         let delta = view.deltas();
         // As of what was told: a row that goes from one part to another has its key moved once.
-        let mut caught = delta.caught(view, &self.caught, self.keys.pin().version());
+        let mut caught = delta.caught(view, &self.caught, self.keys.told());
         let (added, numbers): (Vec<u32>, Vec<u32>) = caught.added.iter().copied().unzip();
         let changes = table.unique_indexes().map(|index| {
             let columns = table.key_columns(index)?;

@@ -168,7 +168,7 @@ fn put(
     mut changes: Vec<KeyChanges>,
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
-    let routed = Routed::of(rows, table, delta)?;
+    let routed = Routed::of(rows, dead, table, delta)?;
     let rows = match routed.write(rows, dead, delta, &table.base) {
         Ok(Some(rows)) => rows,
         Ok(None) => return Ok(SmallWrite::Met),
@@ -201,14 +201,18 @@ enum Routed {
 }
 
 impl Routed {
-    fn of(rows: &RecordBatch, table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
+    fn of(rows: &RecordBatch, dead: &[TableRow], table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
         if rows.num_rows() == 0 || table.placement.parts() <= 1 {
             return Ok(Routed::One(0));
         }
         let partitioner = match table.placement.partitioner(&table.base.schema)? {
             None => return Ok(Routed::One(0)),
-            // A statement's rows stay together, and the next one's go to the next part.
-            Some(Partitioner::RoundRobin { .. }) => return Ok(Routed::One(delta.rows.next_part())),
+            // A row stays where it is when it changes. The rows of a statement stay together, and the next one's go to
+            // the next part.
+            Some(Partitioner::RoundRobin { .. }) => {
+                let before = dead.first().and_then(|dead| delta.rows.part_of(*dead, &table.base));
+                return Ok(Routed::One(before.unwrap_or_else(|| delta.rows.next_part())));
+            }
             Some(partitioner) => partitioner,
         };
         let split = partitioner.split(rows, 0)?.into_iter().enumerate();

@@ -669,6 +669,11 @@ fn rows_go_to_units_in_turn() {
     assert_eq!(rows(&session, "SELECT statements, rows FROM nearside.deltas"), [["6", "6"]]);
     session.execute("DELETE FROM t WHERE v = 2").unwrap();
     session.execute("UPDATE t SET w = 'new' WHERE v >= 4").unwrap();
+    // A row stays with its unit when it changes.
+    session.execute("UPDATE t SET w = 'w1' WHERE v = 1").unwrap();
+    session.execute("UPDATE t SET w = 'w1' WHERE v = 1").unwrap();
+    let rows_of = "SELECT keys FROM nearside.partitions WHERE \"table\" = 't' ORDER BY unit";
+    assert_eq!(rows(&session, rows_of)[1], ["2"]);
     let all = "SELECT v, w FROM t ORDER BY v";
     let expected = [["0", "w0"], ["1", "w1"], ["3", "w3"], ["4", "new"], ["5", "new"]];
     assert_eq!(rows(&session, all), expected);
@@ -778,6 +783,11 @@ fn statements_of_one_shape_do_what_each_does_by_itself() {
     }
     assert!(errors > 100 && done > 300, "{errors} {done}");
     assert_eq!(rows(&shaped, "SELECT * FROM shaped ORDER BY k"), rows(&plain, "SELECT * FROM texted ORDER BY k"));
+    // What is refused as it is written is refused again.
+    for _ in 0..3 {
+        let error = shaped.execute("DELETE FROM shaped WHERE k = 5and s = 'a'").map(drop).unwrap_err().to_string();
+        assert!(error.contains("5and"), "{error}");
+    }
     // What a shape was planned for changes.
     for round in 0..3 {
         for key in [1, 2] {

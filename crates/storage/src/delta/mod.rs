@@ -53,14 +53,13 @@ use crate::SEGMENT_ROWS_MAX;
 use crate::error::StoreError;
 use crate::segment::SegmentVersion;
 use crate::table::TableVersion;
-use crate::types::surface_schema;
 use commits::Commits;
 use consolidate::Newest;
 use dead::DeadBase;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 use stamps::Stamps;
 
-pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite};
+pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, Places};
 pub use write::DeltaWrite;
 
 /// Most rows of one entry: with the rows of an open chunk before them they make a chunk of a run that fits one segment.
@@ -97,6 +96,8 @@ pub struct Delta {
     counts: Counts,
     /// What was made of the newest version that was consolidated.
     newest: Mutex<Option<Newest>>,
+    /// Most rows of the log.
+    rows_max: u32,
 }
 
 /// Of what is committed.
@@ -121,13 +122,19 @@ pub struct DeltaView {
 
 impl Delta {
     /// A delta without an entry for a table of this schema. What is added is charged to `budget`.
-    pub fn new(schema: SchemaRef, budget: &Arc<Budget>) -> Arc<Delta> {
-        let schema = Arc::new(nullable(&surface_schema(&schema)));
-        Arc::new(Delta::with_log(schema, budget, Log::default(), Arc::default()))
+    #[cfg(test)]
+    fn new(schema: SchemaRef, budget: &Arc<Budget>) -> Arc<Delta> {
+        Delta::of_part(&Arc::new(nullable(&crate::surface_schema(&schema))), budget, u32::MAX)
     }
 
-    fn with_log(schema: SchemaRef, budget: &Arc<Budget>, log: Log, stamps: Arc<Stamps>) -> Delta {
+    /// One of a schema in surface types, all nullable, whose log has at most `rows_max` rows.
+    fn of_part(schema: &SchemaRef, budget: &Arc<Budget>, rows_max: u32) -> Arc<Delta> {
+        Arc::new(Delta::with_log(Arc::clone(schema), budget, (Log::default(), rows_max), Arc::default()))
+    }
+
+    fn with_log(schema: SchemaRef, budget: &Arc<Budget>, (log, rows_max): (Log, u32), stamps: Arc<Stamps>) -> Delta {
         Delta {
+            rows_max,
             schema,
             budget: Arc::clone(budget),
             log: Mutex::new(log),

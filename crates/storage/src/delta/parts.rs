@@ -24,13 +24,14 @@ use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Budget};
 
 use super::rebase::Caught;
-use super::{Delta, DeltaView, DeltaWrite, TableRow, log};
+use super::{Delta, DeltaView, DeltaWrite, TableRow, log, nullable};
 use crate::compact::Compacted;
 use crate::error::StoreError;
 use crate::parallel::Parallel;
 use crate::placement::ColumnAllocator;
 use crate::segment::Part;
 use crate::table::TableVersion;
+use crate::types::surface_schema;
 
 /// Most parts of a table whose parts have deltas.
 pub const DELTA_PARTS_MAX: usize = 256;
@@ -43,8 +44,8 @@ pub struct Deltas {
     written: PartSet,
     /// Bits of a row's number that are the row of its part's log.
     row_bits: u32,
-    /// Turns of parts that were given out.
-    turns: AtomicUsize,
+    /// Turns of parts that were given out, in all deltas of the table.
+    turns: Arc<AtomicUsize>,
     /// Of no row.
     nothing: RecordBatch,
 }
@@ -119,22 +120,24 @@ impl PartSet {
 
 impl Deltas {
     /// Deltas without an entry for the parts of a table of this schema, one at least. What is added is charged to
-    /// `budget`.
+    /// `budget`. Where parts take turns, the first is that of `turn`.
     ///
     /// # Panics
     /// For more than [`DELTA_PARTS_MAX`] parts.
-    pub fn new(schema: SchemaRef, budget: &Arc<Budget>, parts: usize) -> Arc<Deltas> {
-        let parts = (0..parts.max(1)).map(|_| Delta::new(Arc::clone(&schema), budget));
-        Arc::new(Deltas::of(parts.collect()))
+    pub fn new(schema: SchemaRef, budget: &Arc<Budget>, parts: usize, turn: usize) -> Arc<Deltas> {
+        let schema = Arc::new(nullable(&surface_schema(&schema)));
+        let rows_max = 1_u32.checked_shl(row_bits(parts)).unwrap_or(u32::MAX);
+        let parts = (0..parts.max(1)).map(|_| Delta::of_part(&schema, budget, rows_max));
+        Arc::new(Deltas::of(parts.collect(), Arc::new(AtomicUsize::new(turn))))
     }
 
-    fn of(parts: Vec<Arc<Delta>>) -> Deltas {
+    fn of(parts: Vec<Arc<Delta>>, turns: Arc<AtomicUsize>) -> Deltas {
         assert!(parts.len() <= DELTA_PARTS_MAX, "{} parts have no deltas", parts.len());
         let written = PartSet::empty();
         parts.iter().enumerate().filter(|(_, delta)| !delta.is_empty()).for_each(|(part, _)| written.add(part));
-        let row_bits = u32::BITS - parts.len().next_power_of_two().trailing_zeros();
+        let row_bits = row_bits(parts.len());
         let nothing = RecordBatch::new_empty(Arc::clone(&parts[0].schema));
-        Deltas { parts, written, row_bits, turns: AtomicUsize::new(0), nothing }
+        Deltas { parts, written, row_bits, turns, nothing }
     }
 
     /// The part and the row of its log that a number stands for.
@@ -270,9 +273,12 @@ impl Deltas {
     ) -> Result<Option<DeltasWrite>, StoreError> {
         let mut write = DeltasWrite { deltas: Arc::clone(self), first: None, others: Vec::new() };
         let mut rows = rows.into_iter();
-        if self.parts.len() == 1 {
+        if let [only] = &self.parts[..] {
             let rows = rows.next().map_or(&self.nothing, |(_, rows)| rows);
-            return Ok(write.add(0, rows, dead)?.then_some(write));
+            let Some(of_part) = only.write(rows, dead)? else { return Ok(None) };
+            self.written.add(0);
+            write.first = Some((0, of_part));
+            return Ok(Some(write));
         }
         let mut dead_by_part: Vec<(usize, Vec<TableRow>)> = Vec::new();
         for row in dead {
@@ -282,18 +288,33 @@ impl Deltas {
                 None => dead_by_part.push((part, vec![row])),
             }
         }
-        for (part, rows) in rows {
-            let dead = dead_by_part.extract_if(.., |(of, _)| *of == part).next().map_or(Vec::new(), |(_, rows)| rows);
-            if !write.add(part, rows, &dead)? {
-                return Ok(None);
-            }
+        // All claims before any row: a statement that meets another leaves none behind.
+        let rows: Vec<(usize, &RecordBatch)> = rows.collect();
+        let with_rows = rows.len();
+        let mut begun: Vec<(usize, DeltaWrite)> = Vec::with_capacity(with_rows + dead_by_part.len());
+        for (part, _) in &rows {
+            let dead = dead_by_part.extract_if(.., |(of, _)| of == part).next().map_or(Vec::new(), |(_, rows)| rows);
+            let Some(of_part) = self.parts[*part].begin(&dead)? else { return Ok(None) };
+            begun.push((*part, of_part));
         }
         for (part, dead) in dead_by_part {
-            if !write.add(part, &self.nothing, &dead)? {
-                return Ok(None);
-            }
+            let Some(of_part) = self.parts[part].begin(&dead)? else { return Ok(None) };
+            begun.push((part, of_part));
         }
+        for ((part, of_part), (_, rows)) in begun.iter_mut().zip(rows) {
+            of_part.add(rows)?;
+            self.written.add(*part);
+        }
+        begun[with_rows..].iter().for_each(|(part, _)| self.written.add(*part));
+        let mut begun = begun.into_iter();
+        write.first = begun.next();
+        write.others = begun.collect();
         Ok(Some(write))
+    }
+
+    /// The part that a row is of; `None` where it is not there.
+    pub fn part_of(&self, row: TableRow, base: &TableVersion) -> Option<usize> {
+        self.local(row, base).ok().map(|(part, _)| part)
     }
 
     /// A row as its part has it.
@@ -342,7 +363,7 @@ impl Deltas {
             let Some(rest) = delta.since(&seen, &self.alone(base, part))? else { return Ok(None) };
             parts.push(rest);
         }
-        Ok(Some(Arc::new(Deltas::of(parts))))
+        Ok(Some(Arc::new(Deltas::of(parts, Arc::clone(&self.turns)))))
     }
 
     /// As [`Delta::moved`].
@@ -351,7 +372,7 @@ impl Deltas {
     /// As there.
     pub fn moved(&self, compacted: &Compacted, base: &TableVersion) -> Result<Arc<Deltas>, StoreError> {
         if self.parts.len() == 1 {
-            return Ok(Arc::new(Deltas::of(vec![self.parts[0].moved(compacted, base)?])));
+            return Ok(Arc::new(Deltas::of(vec![self.parts[0].moved(compacted, base)?], Arc::clone(&self.turns))));
         }
         let part = compacted.part();
         let mut parts = self.parts.clone();
@@ -362,7 +383,7 @@ impl Deltas {
         alone.extend(base.parts.get(part).cloned());
         let alone = TableVersion { schema: Arc::clone(&base.schema), parts: alone, version: base.version };
         *delta = delta.moved(compacted, &alone)?;
-        Ok(Arc::new(Deltas::of(parts)))
+        Ok(Arc::new(Deltas::of(parts, Arc::clone(&self.turns))))
     }
 
     /// As [`Delta::caught`], up to a version that was told to readers.
@@ -437,53 +458,67 @@ impl DeltasView {
         Ok(whole)
     }
 
-    /// As [`DeltaView::place_of`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn place_of(&self, base: &TableVersion, segment: usize, row: u32) -> Result<TableRow, StoreError> {
-        if let ([(_, view)], 1) = (&self.parts[..], self.deltas.parts.len()) {
-            return view.place_of(base, segment, row);
-        }
+    /// Where rows of what [`consolidated`](Self::consolidated) makes of this view and this base are.
+    pub fn places<'a>(&'a self, base: &'a TableVersion) -> Places<'a> {
+        let mut parts = Vec::new();
         let (mut first, mut first_of_base) = (0, 0);
         for part in 0..self.deltas.parts.len().max(base.parts.len()) {
             let of_base = base.parts.get(part).map_or(0, |part| part.segments.len());
             let view = self.of(part);
-            let segments = of_base + view.map_or(0, DeltaView::log_segments);
-            if segment < first + segments {
-                let of_part = match view {
-                    Some(view) => view.place_of(&self.deltas.alone(base, part), segment - first, row)?,
-                    None => TableRow::Base { segment: (segment - first) as u32, row },
-                };
-                return Ok(match of_part {
-                    TableRow::Delta { row } => TableRow::Delta { row: self.deltas.number_of(part, row) },
-                    TableRow::Base { segment, row } => TableRow::Base { segment: first_of_base as u32 + segment, row },
-                });
-            }
-            first += segments;
+            parts.push(PlacesOfPart { part, first, first_of_base, view, alone: self.deltas.alone(base, part) });
+            first += of_base + view.map_or(0, DeltaView::log_segments);
             first_of_base += of_base;
         }
-        Err(StoreError::NotThere { what: "segment", index: segment, count: first })
+        Places { view: self, base, parts, segments: first }
+    }
+}
+
+/// See [`DeltasView::places`].
+#[derive(Debug)]
+pub struct Places<'a> {
+    view: &'a DeltasView,
+    base: &'a TableVersion,
+    parts: Vec<PlacesOfPart<'a>>,
+    segments: usize,
+}
+
+#[derive(Debug)]
+struct PlacesOfPart<'a> {
+    part: usize,
+    /// Its first segment, among those of all parts, with the logs' segments and without.
+    first: usize,
+    first_of_base: usize,
+    view: Option<&'a DeltaView>,
+    alone: TableVersion,
+}
+
+impl Places<'_> {
+    /// As [`DeltaView::place_of`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(&self, segment: usize, row: u32) -> Result<TableRow, StoreError> {
+        let deltas = &self.view.deltas;
+        if let ([(_, view)], 1) = (&self.view.parts[..], deltas.parts.len()) {
+            return view.place_of(self.base, segment, row);
+        }
+        let place = self.parts.partition_point(|of| of.first <= segment);
+        let of = match place.checked_sub(1).map(|place| &self.parts[place]) {
+            Some(of) if segment < self.segments => of,
+            _ => return Err(StoreError::NotThere { what: "segment", index: segment, count: self.segments }),
+        };
+        let of_part = match of.view {
+            Some(view) => view.place_of(&of.alone, segment - of.first, row)?,
+            None => TableRow::Base { segment: (segment - of.first) as u32, row },
+        };
+        Ok(match of_part {
+            TableRow::Delta { row } => TableRow::Delta { row: deltas.number_of(of.part, row) },
+            TableRow::Base { segment, row } => TableRow::Base { segment: of.first_of_base as u32 + segment, row },
+        })
     }
 }
 
 impl DeltasWrite {
-    fn add(&mut self, part: usize, rows: &RecordBatch, dead: &[TableRow]) -> Result<bool, StoreError> {
-        let delta = &self.deltas.parts[part];
-        if let Some(rows_max) = 1_usize.checked_shl(self.deltas.row_bits).filter(|_| self.deltas.parts.len() > 1)
-            && delta.rows() + rows.num_rows() > rows_max
-        {
-            return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max });
-        }
-        let Some(write) = delta.write(rows, dead)? else { return Ok(false) };
-        self.deltas.written.add(part);
-        match &self.first {
-            None => self.first = Some((part, write)),
-            Some(_) => self.others.push((part, write)),
-        }
-        Ok(true)
-    }
-
     /// Number of the first of the rows of each part, in the order in which they were given; behind those, of parts where
     /// rows died alone, any.
     pub fn first_rows(&self) -> impl Iterator<Item = u32> {
@@ -495,6 +530,11 @@ impl DeltasWrite {
     pub fn commit(self, version: u64) {
         self.first.into_iter().chain(self.others).for_each(|(_, write)| write.commit(version));
     }
+}
+
+/// Bits of a row's number that are the row of its part's log.
+fn row_bits(parts: usize) -> u32 {
+    u32::BITS - parts.next_power_of_two().trailing_zeros()
 }
 
 /// The part of a segment among those of all parts, and which of the part's it is.

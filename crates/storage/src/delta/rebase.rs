@@ -47,7 +47,8 @@ impl Delta {
         let since = self.committed(view.version);
         let added: Vec<u32> = since.iter().flat_map(|commit| commit.rows.clone()).collect();
         let log = self.log.lock().clone();
-        let rest = Delta::with_log(Arc::clone(&self.schema), &self.budget, Log::default(), Arc::default());
+        let rest =
+            Delta::with_log(Arc::clone(&self.schema), &self.budget, (Log::default(), self.rows_max), Arc::default());
         rest.stamps.reserve(added.len() as u32, &self.budget)?;
         rest.copy(&log, &added)?;
         let numbers: HashMap<u32, u32> = added.iter().copied().zip(0..).collect();
@@ -100,7 +101,8 @@ impl Delta {
         }
         let places: HashMap<u64, u64> = before.into_iter().zip(after).collect();
         let log = self.log.lock().clone();
-        let moved = Delta::with_log(Arc::clone(&self.schema), &self.budget, log, Arc::clone(&self.stamps));
+        let moved =
+            Delta::with_log(Arc::clone(&self.schema), &self.budget, (log, self.rows_max), Arc::clone(&self.stamps));
         for commit in &commits {
             let place = |row: &TableRow| match *row {
                 TableRow::Base { segment, row } => {

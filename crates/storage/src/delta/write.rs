@@ -32,10 +32,16 @@ impl Delta {
     /// for rows of another schema; [`StoreError::NotThere`] for a dead row that the log does not have;
     /// [`StoreError::TooManyRows`].
     pub fn write(self: &Arc<Self>, rows: &RecordBatch, dead: &[TableRow]) -> Result<Option<DeltaWrite>, StoreError> {
-        check_types(&self.schema, rows.columns().iter().map(|column| column.data_type()))?;
-        if rows.num_rows() > ENTRY_ROWS_MAX {
-            return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max: ENTRY_ROWS_MAX });
-        }
+        let Some(mut write) = self.begin(dead)? else { return Ok(None) };
+        write.add(rows)?;
+        Ok(Some(write))
+    }
+
+    /// As [`write`](Self::write), without rows yet: they are [added](DeltaWrite::add).
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn begin(self: &Arc<Self>, dead: &[TableRow]) -> Result<Option<DeltaWrite>, StoreError> {
         if !dead.is_empty() {
             let count = self.rows();
             let beyond = |row: &TableRow| matches!(row, TableRow::Delta { row } if *row as usize >= count);
@@ -44,19 +50,34 @@ impl Delta {
             }
         }
         let mut write = DeltaWrite { delta: Arc::clone(self), rows: 0..0, dead: DeadRows::None, charge: None };
-        if !write.claim(DeadRows::of(dead))? {
-            return Ok(None);
-        }
-        if rows.num_rows() > 0 {
-            let mut log = self.log.lock();
-            self.stamps.reserve(log.end_with(rows.num_rows())?, &self.budget)?;
-            write.rows = log.push(rows, &self.budget)?;
-        }
-        Ok(Some(write))
+        Ok(write.claim(DeadRows::of(dead))?.then_some(write))
     }
 }
 
 impl DeltaWrite {
+    /// Adds rows, once.
+    ///
+    /// # Errors
+    /// As [`Delta::write`].
+    pub(super) fn add(&mut self, rows: &RecordBatch) -> Result<(), StoreError> {
+        let delta = Arc::clone(&self.delta);
+        check_types(&delta.schema, rows.columns().iter().map(|column| column.data_type()))?;
+        if rows.num_rows() > ENTRY_ROWS_MAX {
+            return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max: ENTRY_ROWS_MAX });
+        }
+        if rows.num_rows() > 0 {
+            let mut log = delta.log.lock();
+            let end = log.end_with(rows.num_rows())?;
+            if end > delta.rows_max {
+                let rows_max = (delta.rows_max - log.rows()) as usize;
+                return Err(StoreError::TooManyRows { rows: rows.num_rows(), rows_max });
+            }
+            delta.stamps.reserve(end, &delta.budget)?;
+            self.rows = log.push(rows, &delta.budget)?;
+        }
+        Ok(())
+    }
+
     /// Number of the first of its rows.
     pub fn first_row(&self) -> u32 {
         self.rows.start

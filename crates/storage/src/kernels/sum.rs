@@ -35,7 +35,7 @@ pub(crate) fn sum_wide(values: &[i64], mask: Option<&[u64]>) -> i128 {
     sum(values, mask)
 }
 
-/// What [`sum_of`] does, in the form in which one instruction loads what is marked.
+/// What [`sum_of`] does, eight values at a time, with what is not marked as 0.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx2")]
 fn sum_wide_avx512(values: &[[i64; 64]], mask: Option<&[u64]>) -> i128 {
@@ -46,11 +46,13 @@ fn sum_wide_avx512(values: &[[i64; 64]], mask: Option<&[u64]>) -> i128 {
     for (place, values) in values.iter().enumerate() {
         let word = mask.map_or(u64::MAX, |mask| mask[place]);
         for (number, eight) in values.as_chunks::<LANES>().0.iter().enumerate() {
-            // SAFETY: the array has the eight values that are loaded at most.
-            let eight = unsafe { _mm512_maskz_loadu_epi64((word >> (LANES * number)) as __mmask8, eight.as_ptr()) };
+            // What is not marked is loaded too: loads under masks are not fetched ahead as well.
+            // SAFETY: the array has the eight values that are loaded.
+            let eight = unsafe { _mm512_loadu_epi64(eight.as_ptr()) };
+            let marked = (word >> (LANES * number)) as __mmask8;
             let side = number % 2;
-            low[side] = _mm512_add_epi64(low[side], _mm512_and_si512(eight, half));
-            high[side] = _mm512_add_epi64(high[side], _mm512_srai_epi64::<32>(eight));
+            low[side] = _mm512_add_epi64(low[side], _mm512_maskz_and_epi64(marked, eight, half));
+            high[side] = _mm512_add_epi64(high[side], _mm512_maskz_srai_epi64::<32>(marked, eight));
         }
     }
     let total = |sides: [__m512i; 2]| -> [i64; LANES] {

@@ -158,3 +158,35 @@ fn two_segments_share_a_dictionary() {
     assert_same(&columns[1].slice(0..1000), &block.slice(5, 1000), "second segment");
     assert_same(&columns[0].slice((1 << 20) - 5..(1 << 20)), &block.slice((1 << 20) - 5, 5), "first segment");
 }
+
+/// Sums where the values lie are those of a plain loop, of all rows and of few or most of them.
+#[test]
+fn sums_of_marked_rows_are_those_of_a_loop() {
+    let mut random = Random::new(5);
+    let narrow = Int64Array::from_iter_values((0..20_000).map(|i| 1000 - i * 7919 % 3000));
+    let wide = Int64Array::from_iter_values((0..300_000).map(|_| random.between(i64::MIN, i64::MAX)));
+    let mut plain = 0;
+    for values in [narrow, wide] {
+        let column = stored(Arc::new(values.clone()));
+        let is_plain = column.as_plain().is_some();
+        plain += usize::from(is_plain);
+        for _ in 0..200 {
+            let first = 256 * random.below(70);
+            // Values as they are lie in pieces as they were staged, and are added within one.
+            let end = if is_plain { 20_000.min((first / 8192 + 1) * 8192) } else { 20_000 };
+            let rows = first..first + 1 + random.below(end - first);
+            let one_in = random.pick(&[1, 2, 3, 50]);
+            let inverted = random.one_in(2);
+            let is_marked: Vec<bool> = rows.clone().map(|_| random.one_in(one_in) != inverted).collect();
+            let mut mask = vec![0_u64; rows.len().div_ceil(64)];
+            is_marked.iter().enumerate().for_each(|(i, marked)| mask[i / 64] |= u64::from(*marked) << (i % 64));
+            let value = |row: usize| i128::from(values.value(row));
+            let all: i128 = rows.clone().map(value).sum();
+            let marked: i128 =
+                rows.clone().zip(&is_marked).filter(|(_, marked)| **marked).map(|(row, _)| value(row)).sum();
+            assert_eq!(column.sum(rows.clone(), None), Some(all), "{rows:?}");
+            assert_eq!(column.sum(rows.clone(), Some(&mask)), Some(marked), "{rows:?}, one in {one_in}");
+        }
+    }
+    assert_eq!(plain, 1);
+}

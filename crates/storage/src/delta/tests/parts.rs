@@ -36,11 +36,12 @@ fn whole(view: &DeltasView, base: &TableVersion) -> TableVersion {
 fn found(view: &DeltasView, base: &TableVersion) -> Vec<(usize, Row, TableRow)> {
     let whole = whole(view, base);
     let mut found = Vec::new();
+    let places = view.places(base);
     let mut segment = 0;
     for (part, of) in whole.parts.iter().enumerate() {
         for version in &of.segments {
             let rows = content(version).into_iter().enumerate().filter(|(row, _)| version.is_live(*row));
-            found.extend(rows.map(|(row, known)| (part, known, view.place_of(base, segment, row as u32).unwrap())));
+            found.extend(rows.map(|(row, known)| (part, known, places.of(segment, row as u32).unwrap())));
             segment += 1;
         }
     }
@@ -65,7 +66,7 @@ impl Divided {
             }
             base.parts.push(Arc::new(Part { segments }));
         }
-        let deltas = Deltas::new(schema(), &Budget::unlimited(), parts);
+        let deltas = Deltas::new(schema(), &Budget::unlimited(), parts, 0);
         Divided { parts, base, deltas, model, version: 0, next }
     }
 
@@ -214,12 +215,12 @@ fn parts_are_written_read_and_merged_as_one_table() {
 #[test]
 fn what_is_not_there_is_told() {
     let base = TableVersion::empty(&schema());
-    let deltas = Deltas::new(schema(), &Budget::unlimited(), 3);
+    let deltas = Deltas::new(schema(), &Budget::unlimited(), 3, 0);
     for dead in [TableRow::Base { segment: 0, row: 0 }, of_delta(0), of_delta(3 << 30)] {
         assert!(matches!(deltas.write([], &[dead], &base), Err(StoreError::NotThere { .. })), "{dead:?}");
     }
     let view = deltas.view(u64::MAX);
-    assert!(matches!(view.place_of(&base, 0, 0), Err(StoreError::NotThere { .. })));
+    assert!(matches!(view.places(&base).of(0, 0), Err(StoreError::NotThere { .. })));
     assert!(!deltas.is_live(TableRow::Base { segment: 7, row: 0 }, &base, 1));
     assert!(deltas.is_empty() && (0..3).all(|part| deltas.of_part(part).is_none()));
     let one = batch(&[row(1, &mut Random::new(1))]);
