@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 use sim::{Machine, Options};
 
-use super::suite::{Case, NAMES, NOT_YET, case};
+use super::suite::{Case, NAMES, NOT_YET, case, settings_of};
 use super::{Verdict, chart, judge, phases, search};
 use crate::command::{CommandError, Context, aligned, can_write, write_json, write_text};
 use crate::run::RunFailure;
@@ -137,7 +137,7 @@ fn jobs(arguments: &PlacerArguments) -> Result<Vec<(Case, Machine, Options)>, Co
 fn options_of(name: &str, arguments: &PlacerArguments, machine: &Machine) -> Options {
     let least = if name == "v8" { DISPATCH_V8_NS } else { 0 };
     let dispatch_ns = ((arguments.dispatch_us * 1e3) as u64).max(least);
-    Options { seed: arguments.seed, dispatch_ns, ..Options::default() }.on(machine)
+    Options { seed: arguments.seed, dispatch_ns, settings: settings_of(machine), ..Options::default() }.on(machine)
 }
 
 /// Runs on as many threads as the context has; results by place.

@@ -8,7 +8,7 @@ use sim::workload::columns::{Column, Pass, Read, Statement, Static, range_scan};
 use sim::workload::placed::{Phase, Placed};
 use sim::{Machine, Options};
 
-use super::suite::{Case, Must, nodes_of};
+use super::suite::{Case, Must, nodes_of, settings_of};
 
 /// Small enough to run many of them.
 const MACHINES: [&str; 4] = ["ivybridge-ex-4", "nbb-xeon-4", "eris-intel-4", "skylake-2-snc-on"];
@@ -32,7 +32,7 @@ pub fn draw(seed: u64) -> Drawn {
     let name = random.pick(&MACHINES);
     let machine = Machine::parse(name).expect("published");
     let bound = random.one_in(2);
-    let settings = if bound { Settings::preset(Preset::Bound) } else { Settings::default() };
+    let settings = if bound { Settings::preset(Preset::Bound) } else { settings_of(&machine) };
     let dispatch_ns = random.pick(&[0, 0, 2_000, 17_000]);
     let options = Options { settings, dispatch_ns, ..Options::default() }.on(&machine);
     let nodes = nodes_of(&machine);

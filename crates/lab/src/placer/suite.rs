@@ -4,6 +4,8 @@
 //! TPC-H's first query and three for BW-EML (section 6.3). What no paper prints (how skewed, how long a phase, how many
 //! rows a load has) is an assumption; [`super::search`] draws others.
 
+use sched::{Calibration, Settings};
+use sim::machine::NodeFacts;
 use sim::workload::columns::{Column, Pass, Read, Statement, Static, range_scan};
 use sim::workload::dealt::{Dealt, Reads};
 use sim::workload::placed::{Phase, Placed};
@@ -108,6 +110,15 @@ pub fn case(name: &str, machine: &Machine, constants: &Constants) -> Option<Case
         _ => return None,
     };
     Some(Case { name: name.to_string(), what: Placed { lies: from.ranges(&what.columns, &nodes), ..what }, from, must })
+}
+
+/// The product's usual settings on a machine whose figures it knows: tasks that want half of what memory gives a cpu, or
+/// more, stay where their data is.
+pub fn settings_of(machine: &Machine) -> Settings {
+    let nodes = machine.nodes().iter().filter(|node| node.cpus > 0);
+    let of_node = |node: &NodeFacts| Calibration::from_rates(node.controller_bytes_per_second, node.cpus);
+    let least = nodes.map(|node| of_node(node).memory_intensive_bytes_per_us).min();
+    Settings { memory_intensive_bytes_per_us: least.unwrap_or(0), ..Settings::default() }
 }
 
 /// The places of the nodes with cpus.
