@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING};
+use crate::limits::{
+    CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING, TOGETHER_MIN,
+};
 use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What nodes have to give.
@@ -34,9 +36,47 @@ struct Known {
 pub(crate) struct History {
     period: u64,
     items: BTreeMap<ItemId, Known>,
+    /// Of what was read of two items, the share that was read by tasks that read both, smoothed.
+    together: BTreeMap<(ItemId, ItemId), f64>,
 }
 
 impl History {
+    /// The period at hand.
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// Pairs of items, by their places, that are read together.
+    pub(crate) fn together(&self, observation: &Observation) -> Vec<(usize, usize)> {
+        let place = |id: &ItemId| observation.items.iter().position(|item| item.id == *id);
+        let pairs = self.together.iter().filter(|(_, share)| **share >= TOGETHER_MIN);
+        pairs.filter_map(|((a, b), _)| Some((place(a)?, place(b)?))).collect()
+    }
+
+    fn observe_together(&mut self, observation: &Observation) {
+        let read = |item: usize| observation.items[item].served.iter().sum::<u64>() as f64;
+        let mut seen: BTreeMap<(ItemId, ItemId), f64> = BTreeMap::new();
+        for (a, b, bytes) in &observation.together {
+            let key = (observation.items[*a].id, observation.items[*b].id);
+            let key = (key.0.min(key.1), key.0.max(key.1));
+            seen.insert(key, *bytes as f64 / (read(*a) + read(*b)).max(1.0));
+        }
+        let read: BTreeMap<ItemId, f64> =
+            observation.items.iter().enumerate().map(|(place, item)| (item.id, read(place))).collect();
+        self.together.retain(|(a, b), share| {
+            let (Some(of_a), Some(of_b)) = (read.get(a), read.get(b)) else { return false };
+            // What nobody reads now is read together as before.
+            if of_a + of_b > 0.0 && !seen.contains_key(&(*a, *b)) {
+                *share *= SMOOTHING;
+            }
+            *share > TOGETHER_MIN / 16.0
+        });
+        for (pair, share) in seen {
+            let known = self.together.entry(pair).or_insert(share);
+            *known = SMOOTHING * *known + (1.0 - SMOOTHING) * share;
+        }
+    }
+
     /// Takes a period in.
     pub(crate) fn observe(&mut self, observation: &Observation) {
         self.period += 1;
@@ -55,6 +95,7 @@ impl History {
             known.cold = if is_cold { known.cold + 1 } else { 0 };
             known.seen = self.period;
         }
+        self.observe_together(observation);
         // What is gone, tables that were dropped say, is forgotten.
         self.items.retain(|_, known| known.seen == self.period);
     }
@@ -62,6 +103,7 @@ impl History {
     /// What was before counts no more: nobody looked for a while.
     pub(crate) fn forget_loads(&mut self) {
         self.items.values_mut().for_each(|known| known.seen = 0);
+        self.together.clear();
     }
 
     /// What an item takes of a resource per second, smoothed.

@@ -23,6 +23,25 @@ pub const FURTHER_GAIN_MIN: f64 = 0.01;
 /// move before a division (which costs each statement a task more per range, VLDB 2015, section 6.1.2).
 pub const AS_GOOD: f64 = 0.02;
 
+/// Two items are read *together* where so much of what is read of either is read by tasks that read both.
+pub const TOGETHER_MIN: f64 = 0.5;
+
+/// Below this part of what all nodes have, in the mean, a balanced load leaves them *idle* at times: statements wait for
+/// one node while another has nothing to do, as items that lie whole on one node each make it where few statements are on
+/// their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and cost at high). A tenth less than
+/// all: what is left to gain then is no more than what ranges cost.
+pub const FULL_MIN: f64 = 0.9;
+
+/// Periods in a row in which nodes have to be idle before what is read is divided to see whether that helps.
+pub const IDLE_PERIODS: u32 = 5;
+
+/// So much more has to be read per second, as a part, after such a trial; else all goes back and is not tried again with
+/// this load.
+pub const TRIAL_GAIN_MIN: f64 = 0.02;
+
+/// Items that are divided in one trial, those that most is read of.
+pub const TRIAL_ITEMS_MAX: usize = 32;
+
 /// An item is *cold* once it is served with less than this of what one node gives, for [`COLD_PERIODS`] in a row. A
 /// hundredth: one scan of it in a period in which it could have been scanned a hundred times.
 pub const COLD_MAX: f64 = 0.01;

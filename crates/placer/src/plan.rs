@@ -35,9 +35,12 @@ impl Loads {
         is_unbalanced(&Loads::new(observation, &alone))
     }
 
-    /// These items alone; what is read of others stays where it is.
-    pub(crate) fn restricted(&self, items: &[usize]) -> Loads {
-        Loads { of_items: items.iter().map(|item| self.of_items[*item].clone()).collect(), ..self.clone() }
+    /// What groups of items take together.
+    pub(crate) fn summed(&self, groups: &[Vec<usize>]) -> Loads {
+        let of_group = |group: &Vec<usize>| -> Vec<f64> {
+            (0..self.capacity.len()).map(|node| group.iter().map(|item| self.of_items[*item][node]).sum()).collect()
+        };
+        Loads { of_items: groups.iter().map(of_group).collect(), ..self.clone() }
     }
 
     /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.

@@ -109,7 +109,7 @@ impl Machine {
             cpus: 4.0,
             free_bytes: 1 << 40,
         });
-        Observation { seconds: 1.0, nodes: nodes.collect(), items }
+        Observation { seconds: 1.0, nodes: nodes.collect(), items, together: Vec::new() }
     }
 
     fn carry_out(&mut self, decisions: &[Decision]) {

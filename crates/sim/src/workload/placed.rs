@@ -124,6 +124,8 @@ pub struct PlacedClients {
     graphs: BTreeMap<(usize, usize), Arc<Issued>>,
     issued: Vec<Option<Arc<Issued>>>,
     seen: Vec<Vec<Seen>>,
+    /// Bytes of two columns that were read by tasks that read both.
+    together: BTreeMap<(usize, usize), f64>,
     looked_ns: u64,
     wakes_ns: u64,
     periods: u64,
@@ -144,6 +146,7 @@ impl PlacedClients {
             graphs: BTreeMap::new(),
             issued: vec![None; what.clients],
             seen: vec![vec![Seen::default(); nodes.len()]; what.columns.len()],
+            together: BTreeMap::new(),
             looked_ns: 0,
             wakes_ns: what.period_ns.unwrap_or(0),
             periods: 0,
@@ -190,6 +193,11 @@ impl PlacedClients {
                 let seen = &mut self.seen[*column][place];
                 seen.bytes += bytes;
                 seen.busy_ns += *took_ns as f64 * bytes / all;
+            }
+            for (place, (a, _, of_a)) in task.iter().enumerate() {
+                for (b, _, of_b) in task[place + 1..].iter().filter(|(b, ..)| a != b) {
+                    *self.together.entry((*a.min(b), *a.max(b))).or_default() += of_a + of_b;
+                }
             }
         }
     }
@@ -293,11 +301,13 @@ impl PlacedClients {
             seconds: (at.now_ns - self.looked_ns) as f64 * 1e-9,
             nodes: self.nodes.iter().enumerate().map(node).collect(),
             items: self.what.columns.iter().enumerate().map(item).collect(),
+            together: self.together.iter().map(|((a, b), bytes)| (*a, *b, *bytes as u64)).collect(),
         }
     }
 
     fn forget(&mut self, now_ns: u64) {
         self.looked_ns = now_ns;
+        self.together.clear();
         self.seen.iter_mut().for_each(|of_column| of_column.fill(Seen::default()));
     }
 
