@@ -308,9 +308,7 @@ impl Placer {
 
     /// The items that most is read of from a node, and about which something may be decided.
     fn largest(&self, scene: &Scene, loads: &Loads, node: usize) -> Vec<usize> {
-        let is_movable = |place: &usize| {
-            loads.is_read_from(*place, node) && self.may_decide(scene, *place)
-        };
+        let is_movable = |place: &usize| loads.is_read_from(*place, node) && self.may_decide(scene, *place);
         let mut items: Vec<usize> = (0..scene.items.len()).filter(is_movable).collect();
         items.sort_by(|a, b| loads.share(*b, node).total_cmp(&loads.share(*a, node)).then(a.cmp(b)));
         items.truncate(LARGEST);

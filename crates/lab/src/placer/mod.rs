@@ -31,7 +31,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A period of the placer: the product's usual one.
 const PERIOD_NS: u64 = SECOND_NS;
 /// How long a workload that does not change is run with the placer.
-const STEADY_S: u64 = 45;
+const STEADY_S: u64 = 150;
 /// The end of each phase in which the placer has to be there.
 const LAST_S: f64 = 10.0;
 /// A placement that does not change: how long before it counts, and for how long it does, in each phase.

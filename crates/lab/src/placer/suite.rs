@@ -17,8 +17,9 @@ const ROWS: f64 = 1e8;
 const BITS: f64 = 21.0;
 /// The share of statements that ask for what is hot.
 const HOT: f64 = 0.8;
-/// How long a phase of a workload that changes is, in seconds: 15 periods after the 25 that a placer may take.
-const PHASE_S: u64 = 40;
+/// How long a phase of a workload that changes is, in seconds: what is to move takes some tens of seconds, throttled as it
+/// is.
+const PHASE_S: u64 = 90;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the placer must come to.
@@ -44,8 +45,9 @@ pub struct Case {
 }
 
 /// The names of the suite's workloads, in order.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 18] = [
     "uniform",
+    "uniform-many",
     "skewed",
     "one-hot-column",
     "shifting-skew",
@@ -75,7 +77,11 @@ pub fn case(name: &str, machine: &Machine, constants: &Constants) -> Option<Case
     let of = Maker { nodes: &nodes, constants, clients: 16 * count };
     let hot_on_first = |place: usize| if place.is_multiple_of(count) { 1.0 } else { 0.0 };
     let (what, from, must) = match name {
-        "uniform" => (of.scans(4 * count, |_| 1.0), Static::RrColumns, Must::LeaveAlone),
+        "uniform" => (of.scans(4 * count, |_| 1.0), Static::RrColumns, Must::ComeNear),
+        // So many that every node always has something to do.
+        "uniform-many" => {
+            (Placed { clients: 64 * count, ..of.scans(4 * count, |_| 1.0) }, Static::RrColumns, Must::LeaveAlone)
+        }
         // The columns of the first node are asked for.
         "skewed" => (of.scans(4 * count, skew(HOT, 4 * count, hot_on_first)), Static::RrColumns, Must::ComeNear),
         "one-hot-column" => (
