@@ -33,11 +33,11 @@ const PERIOD_NS: u64 = SECOND_NS;
 /// How long a workload that does not change is run with the placer.
 const STEADY_S: u64 = 150;
 /// The end of each phase in which the placer has to be there.
-const LAST_S: f64 = 10.0;
+const LAST_S: f64 = 20.0;
 /// A placement that does not change: how long before it counts, and for how long it does, in each phase.
-const STATIC_S: (f64, f64) = (1.0, 4.0);
+const STATIC_S: (f64, f64) = (2.0, 10.0);
 /// Pieces of time that throughput is looked at in, so that single statements do not count.
-const WINDOW_TICKS: usize = 4;
+const WINDOW_TICKS: usize = 8;
 
 /// A placement that does not change, and what it gave.
 #[derive(Clone, Debug, Serialize)]
@@ -86,15 +86,17 @@ pub struct Verdict {
     pub best: usize,
     /// Statements per second with the placer, at the end of each phase.
     pub by_phase: Vec<f64>,
-    /// The least of these, as a share of the best placement that does not change.
+    /// Their mean, as a share of the best placement that does not change.
     pub of_best: f64,
+    /// The least of them, as a share of that placement in the same phase.
+    pub worst_phase: f64,
     /// Seconds until 95% of it, in the phase that took longest; `None` where it never was.
     pub to_near_s: Option<f64>,
     /// Bytes that went to another node.
     pub moved_bytes: f64,
     /// What was done.
     pub actions: Vec<Action>,
-    /// Seconds below 95% of round-robin while nothing was on its way, the periods in which a placer sees it left out.
+    /// Seconds below 95% of round-robin, by columns, while nothing was on its way.
     pub below_rr_s: f64,
     /// What it must come to, and does not.
     pub misses: Vec<String>,
@@ -171,8 +173,9 @@ pub fn judge(case: &Case, machine: &Machine, options: &Options) -> Result<Verdic
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
     let by_phase: Vec<f64> =
         borders.iter().map(|(begin, end)| mean(&ticks[at((end - LAST_S).max(*begin))..at(*end)])).collect();
-    let of_best =
-        by_phase.iter().zip(&tried[best].by_phase).map(|(ours, theirs)| ours / theirs).fold(f64::INFINITY, f64::min);
+    let of_best = mean(&by_phase) / tried[best].mean();
+    let shares = by_phase.iter().zip(&tried[best].by_phase).map(|(ours, theirs)| ours / theirs);
+    let worst_phase = shares.fold(f64::INFINITY, f64::min);
     let to_near = |((begin, end), best): (&(f64, f64), &f64)| -> Option<f64> {
         let windows = ticks[at(*begin)..at(*end)].windows(WINDOW_TICKS);
         windows.enumerate().find(|(_, of)| mean(of) >= NEAR * best).map(|(place, _)| place as f64 * tick_s)
@@ -189,6 +192,7 @@ pub fn judge(case: &Case, machine: &Machine, options: &Options) -> Result<Verdic
         best,
         by_phase,
         of_best,
+        worst_phase,
         to_near_s,
         moved_bytes: actions.iter().map(|action| action.moved_bytes).sum(),
         actions,
@@ -243,25 +247,25 @@ fn action(of: &Carried) -> Action {
     }
 }
 
-/// Seconds below 95% of round-robin while nothing was on its way, nor had just changed.
+/// Seconds below 95% of round-robin while nothing was on its way, once it was there in a phase: a run that begins with
+/// less has only what moves to become better.
 fn below(ticks: &[f64], tick_s: f64, borders: &[(f64, f64)], rr: &[f64], actions: &[Action]) -> f64 {
-    // What the workload has only just become, no placer knows.
-    const SEEN_S: f64 = 5.0;
-    let is_moving = |second: f64| {
-        actions.iter().any(|action| {
-            second >= action.at_s - tick_s && second <= action.done_s.unwrap_or(f64::INFINITY) + 2.0 * tick_s
-        })
+    let is_moving = |begin: f64, end: f64| {
+        let reaches = |action: &Action| action.done_s.unwrap_or(f64::INFINITY) + 2.0 * tick_s;
+        actions.iter().any(|action| action.at_s - tick_s < end && reaches(action) > begin)
     };
     let mut below_s = 0.0;
     for ((begin, end), rr) in borders.iter().zip(rr) {
-        let of_phase = ticks.windows(WINDOW_TICKS).enumerate().map(|(place, of)| (place as f64 * tick_s, of));
-        for (second, of) in of_phase {
+        let mut was_there = false;
+        for (place, of) in ticks.windows(WINDOW_TICKS).enumerate() {
+            let second = place as f64 * tick_s;
             let until = second + WINDOW_TICKS as f64 * tick_s;
-            if second < begin + SEEN_S || until > *end || is_moving(second) || is_moving(until) {
+            if second < *begin || until > *end {
                 continue;
             }
-            let mean = of.iter().sum::<f64>() / of.len() as f64;
-            below_s += if mean < NEAR * rr { tick_s } else { 0.0 };
+            let is_below = of.iter().sum::<f64>() / (of.len() as f64) < NEAR * rr;
+            was_there |= !is_below;
+            below_s += if is_below && was_there && !is_moving(second, until) { tick_s } else { 0.0 };
         }
     }
     below_s
