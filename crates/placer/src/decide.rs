@@ -7,8 +7,8 @@ use numa::NodeId;
 use crate::group::Scene;
 use crate::history::History;
 use crate::limits::{
-    AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, ITEMS_MAX, LARGEST, PLANS_MAX, STEP_MIN,
-    UNBALANCED_MIN, UNBALANCED_PERIODS,
+    AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, ITEMS_MAX, LARGEST, PLANS_MAX,
+    SLIGHT_PERIODS, STEP_MIN, STRONG_MIN, UNBALANCED_MIN, UNBALANCED_PERIODS,
 };
 use crate::plan::{Loads, Place};
 use crate::trial::Trial;
@@ -113,7 +113,10 @@ impl fmt::Display for Reason {
 pub struct Placer {
     history: History,
     trial: Trial,
+    /// Periods in a row with a strongly unbalanced load.
     unbalanced: u32,
+    /// Periods since the last decision or plan, and how many of them had an unbalanced load by themselves.
+    slightly: (u32, u32),
 }
 
 impl Placer {
@@ -126,27 +129,61 @@ impl Placer {
         self.history.observe(observation);
         let loads = Loads::new(observation, &self.history);
         self.trial.observe(observation, &loads);
-        let (was_seen, is_left) = (Loads::is_seen(observation, is_unbalanced), is_unbalanced(&loads));
-        if was_seen && is_left {
-            self.unbalanced += 1;
-            if self.unbalanced >= UNBALANCED_PERIODS {
-                // Also where nothing helps: what has to be tried is tried again after as many periods.
-                self.unbalanced = 0;
-                let (scene, loads) = self.scene(observation, &loads);
-                let decisions = self.balance(&scene, loads);
-                if !decisions.is_empty() {
-                    self.trial.disturbed();
-                    return decisions;
-                }
-            }
-        } else {
-            self.unbalanced = 0;
-        }
-        let decisions = self.try_out(observation, &loads);
-        if !decisions.is_empty() || was_seen || is_left {
+        let was_seen = Loads::is_seen(observation, is_unbalanced);
+        let decisions = match self.strongly(observation, &loads) {
+            decisions if decisions.is_empty() => self.slightly(observation, was_seen),
+            decisions => decisions,
+        };
+        if !decisions.is_empty() {
+            self.trial.disturbed();
+            self.is_moved();
             return decisions;
         }
-        self.put_together(observation, &loads)
+        let decisions = self.try_out(observation, &loads);
+        if !decisions.is_empty() {
+            self.is_moved();
+            return decisions;
+        }
+        if was_seen || is_unbalanced(&loads) { Vec::new() } else { self.put_together(observation, &loads) }
+    }
+
+    /// What was seen before says little about what comes.
+    fn is_moved(&mut self) {
+        (self.unbalanced, self.slightly) = (0, (0, 0));
+        self.history.forget_means();
+    }
+
+    /// What to do about a load that few periods tell to be unbalanced.
+    fn strongly(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
+        if !Loads::is_seen(observation, is_strong) || !is_strong(loads) {
+            self.unbalanced = 0;
+            return Vec::new();
+        }
+        self.unbalanced += 1;
+        if self.unbalanced < UNBALANCED_PERIODS {
+            return Vec::new();
+        }
+        // Also where nothing helps: what has to be tried is tried again after as many periods.
+        self.unbalanced = 0;
+        let (scene, loads) = self.scene(observation, loads);
+        self.balance(&scene, loads)
+    }
+
+    /// What to do about one that only many periods tell.
+    fn slightly(&mut self, observation: &Observation, was_seen: bool) -> Vec<Decision> {
+        self.slightly.0 += 1;
+        self.slightly.1 += u32::from(was_seen);
+        let (periods, seen) = self.slightly;
+        if periods < SLIGHT_PERIODS {
+            return Vec::new();
+        }
+        self.slightly = (0, 0);
+        let loads = Loads::mean_of(observation, &self.history);
+        if 2 * seen < periods || !is_unbalanced(&loads) {
+            return Vec::new();
+        }
+        let (scene, loads) = self.scene(observation, &loads);
+        self.balance(&scene, loads)
     }
 
     /// Groups of what is read, those that most is read of, and what they take.
@@ -206,6 +243,7 @@ impl Placer {
     pub fn begin_anew(&mut self) {
         self.unbalanced = 0;
         self.trial.forget();
+        self.slightly = (0, 0);
         self.history.forget_loads();
     }
 
@@ -402,6 +440,11 @@ impl Placer {
 fn cost(bytes: u64, scene: &Scene) -> f64 {
     let least = scene.nodes.iter().map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
     2.0 * bytes as f64 / least
+}
+
+fn is_strong(loads: &Loads) -> bool {
+    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
+    hottest >= BUSY_MIN && hottest - mean > STRONG_MIN * mean
 }
 
 fn is_unbalanced(loads: &Loads) -> bool {

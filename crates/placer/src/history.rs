@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::limits::{
-    CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING, TOGETHER_MIN,
+    CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS, SMOOTHING,
+    TOGETHER_MIN,
 };
 use crate::{Item, ItemId, Lies, Node, Observation};
 
@@ -21,6 +22,8 @@ pub(crate) enum Resource {
 struct Known {
     /// What it takes per second, smoothed: bytes of memory, seconds of cpus.
     load: [f64; 2],
+    /// The same in the mean of the last periods in which nothing was moved.
+    mean: [f64; 2],
     /// Periods in a row in which it was cold.
     cold: u32,
     /// The last decision: when, from where, and the load that it was decided for.
@@ -35,6 +38,8 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     period: u64,
+    /// Periods that means are of.
+    still: u32,
     items: BTreeMap<ItemId, Known>,
     /// Of what was read of two items, the share that was read by tasks that read both, smoothed.
     together: BTreeMap<(ItemId, ItemId), f64>,
@@ -80,6 +85,7 @@ impl History {
     /// Takes a period in.
     pub(crate) fn observe(&mut self, observation: &Observation) {
         self.period += 1;
+        self.still = (self.still + 1).min(SLIGHT_PERIODS);
         let most = |of: fn(&Node) -> f64| observation.nodes.iter().map(of).fold(0.0, f64::max);
         let most = [most(|node| node.bandwidth), most(|node| node.cpus)];
         let excess = excess(observation);
@@ -90,6 +96,9 @@ impl History {
             let is_new = known.seen == 0;
             for (known, load) in known.load.iter_mut().zip(load) {
                 *known = if is_new { load } else { SMOOTHING * *known + (1.0 - SMOOTHING) * load };
+            }
+            for (mean, load) in known.mean.iter_mut().zip(load) {
+                *mean += (load - *mean) / f64::from(self.still);
             }
             let is_cold = load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
             known.cold = if is_cold { known.cold + 1 } else { 0 };
@@ -104,11 +113,22 @@ impl History {
     pub(crate) fn forget_loads(&mut self) {
         self.items.values_mut().for_each(|known| known.seen = 0);
         self.together.clear();
+        self.still = 0;
     }
 
     /// What an item takes of a resource per second, smoothed.
     pub(crate) fn load(&self, item: ItemId, of: Resource) -> f64 {
         self.items.get(&item).map_or(0.0, |known| known.load[of as usize])
+    }
+
+    /// The same in the mean of some periods.
+    pub(crate) fn mean(&self, item: ItemId, of: Resource) -> f64 {
+        self.items.get(&item).map_or(0.0, |known| known.mean[of as usize])
+    }
+
+    /// Means begin anew.
+    pub(crate) fn forget_means(&mut self) {
+        self.still = 0;
     }
 
     /// Whether nobody has read it for long.

@@ -6,7 +6,7 @@
 
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{BUSY_MIN, FULL_MIN, IDLE_PERIODS, RETURN_PERIODS, SMOOTHING, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX};
+use crate::limits::{BUSY_MIN, FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS};
 use crate::plan::{Loads, Place};
 use crate::{ItemId, Lies, Observation};
 
@@ -23,9 +23,10 @@ struct Tried {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trial {
-    idle: u32,
-    /// Bytes per second that are read, smoothed.
-    read: Option<f64>,
+    /// Periods since something changed, what is read per second in their mean, and how much of what nodes have.
+    periods: u32,
+    read: f64,
+    used: f64,
     tried: Option<Tried>,
 }
 
@@ -34,9 +35,11 @@ impl Trial {
     pub(crate) fn observe(&mut self, observation: &Observation, loads: &Loads) {
         let bytes: u64 = observation.items.iter().flat_map(|item| &item.served).sum();
         let now = bytes as f64 / observation.seconds;
-        self.read = Some(self.read.map_or(now, |before| SMOOTHING * before + (1.0 - SMOOTHING) * now));
-        let is_idle = (BUSY_MIN..FULL_MIN).contains(&loads.mean());
-        self.idle = if is_idle { self.idle + 1 } else { 0 };
+        // The first one may have moves in it, and a longer past says little about now.
+        self.periods += 1;
+        let weight = 1.0 / f64::from(self.periods.saturating_sub(1).clamp(1, TRIAL_PERIODS));
+        self.read += (now - self.read) * weight;
+        self.used += (loads.mean() - self.used) * weight;
     }
 
     /// What was seen before counts no more.
@@ -46,24 +49,25 @@ impl Trial {
 
     /// Something else was decided: what is read changes for that reason too.
     pub(crate) fn disturbed(&mut self) {
-        (self.idle, self.tried) = (0, None);
+        (self.periods, self.tried) = (0, None);
     }
 
     /// What is to go back, once it is known that a trial did not help.
     pub(crate) fn failed(&mut self, history: &History) -> Vec<(ItemId, Vec<usize>, Vec<usize>)> {
-        let (Some(tried), Some(read)) = (&self.tried, self.read) else { return Vec::new() };
-        if history.period() < tried.period + RETURN_PERIODS {
+        let Some(tried) = &self.tried else { return Vec::new() };
+        if history.period() < tried.period + RETURN_PERIODS.max(u64::from(TRIAL_PERIODS)) {
             return Vec::new();
         }
-        let has_failed = read < (1.0 + TRIAL_GAIN_MIN) * tried.read;
+        let has_failed = self.read < (1.0 + TRIAL_GAIN_MIN) * tried.read;
         let tried = self.tried.take();
-        self.idle = 0;
+        self.periods = 0;
         tried.filter(|_| has_failed).map_or_else(Vec::new, |tried| tried.items)
     }
 
     /// What to divide, as far as there is room, if nodes are idle; nothing while a trial goes on.
     pub(crate) fn begin(&self, scene: &Scene, loads: &Loads, may: &dyn Fn(usize, &[usize]) -> bool) -> Vec<Place> {
-        if self.tried.is_some() || self.idle < IDLE_PERIODS {
+        let is_idle = (BUSY_MIN..FULL_MIN).contains(&self.used);
+        if self.tried.is_some() || self.periods < TRIAL_PERIODS || !is_idle {
             return Vec::new();
         }
         let mut order: Vec<usize> = (0..scene.items.len()).filter(|item| loads.load(*item) > 0.0).collect();
@@ -92,7 +96,7 @@ impl Trial {
 
     /// That is tried now.
     pub(crate) fn begun(&mut self, period: u64, items: Vec<(ItemId, Vec<usize>, Vec<usize>)>) {
-        self.idle = 0;
-        self.tried = self.read.map(|read| Tried { period, read, items });
+        self.periods = 0;
+        self.tried = Some(Tried { period, read: self.read, items });
     }
 }
