@@ -210,7 +210,7 @@ impl Placer {
         if !decisions.is_empty() {
             return decisions;
         }
-        let mean = loads.mean();
+        let mean = self.trial.used();
         let (scene, loads) = self.scene(observation, loads);
         let may = |item: usize, to: &[usize]| self.may_decide(&scene, item) && self.may_go(&scene, item, to);
         let places = self.trial.begin(&scene, &loads, &may);

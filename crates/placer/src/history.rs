@@ -26,8 +26,8 @@ struct Known {
     mean: [f64; 2],
     /// Periods in a row in which it was cold.
     cold: u32,
-    /// The last decision: when, from where, and the load that it was decided for.
-    left: Option<(u64, Vec<usize>, [f64; 2])>,
+    /// The last decision: when, and from where.
+    left: Option<(u64, Vec<usize>)>,
     /// Where a user did not want it, since when, and the load that it had then.
     unwanted: Vec<(u64, Vec<usize>, [f64; 2])>,
     /// When it was last seen.
@@ -148,12 +148,10 @@ impl History {
         !item.is_users && item.lies != Lies::Otherwise && self.items.get(&item.id).is_none_or(may)
     }
 
-    /// Whether it may go there: it did not come from there just now with the same load, and no user undid that.
+    /// Whether it may go there: it did not come from there just now, and nobody undid that.
     pub(crate) fn may_go(&self, item: ItemId, to: &[usize]) -> bool {
         let Some(known) = self.items.get(&item) else { return true };
-        let comes_back = known.left.as_ref().is_some_and(|(at, from, load)| {
-            from == to && is_same(&known.load, load) && self.period < at + RETURN_PERIODS
-        });
+        let comes_back = known.left.as_ref().is_some_and(|(at, from)| from == to && self.period < at + RETURN_PERIODS);
         let is_unwanted =
             |(at, place, _): &(u64, Vec<usize>, [f64; 2])| place == to && self.period < at + REMEMBERED_PERIODS;
         !comes_back && !known.unwanted.iter().any(is_unwanted)
@@ -163,7 +161,7 @@ impl History {
     pub(crate) fn leaves(&mut self, item: ItemId, from: &[usize]) {
         let period = self.period;
         let known = self.items.entry(item).or_default();
-        known.left = Some((period, from.to_vec(), known.load));
+        known.left = Some((period, from.to_vec()));
     }
 
     /// A user does not want it there.
@@ -172,7 +170,7 @@ impl History {
         let known = self.items.entry(item).or_default();
         known.unwanted.retain(|(at, other, _)| other != place && period < at + REMEMBERED_PERIODS);
         known.unwanted.push((period, place.to_vec(), known.load));
-        known.left = Some((period, place.to_vec(), known.load));
+        known.left = Some((period, place.to_vec()));
     }
 }
 

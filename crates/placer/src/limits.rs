@@ -38,15 +38,19 @@ pub const TOGETHER_MIN: f64 = 0.5;
 /// times: statements wait for one node while another has nothing to do, as items that lie whole on one node each make it
 /// where few statements are on their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and cost at
 /// high). What is above is within what a placement has to come near.
-pub const FULL_MIN: f64 = 0.95;
+pub const FULL_MIN: f64 = 0.94;
 
 /// Periods over which nodes have to be idle, in the mean, before what is read is divided to see whether that helps; and
 /// over which is then seen whether it did.
-pub const TRIAL_PERIODS: u32 = 8;
+pub const TRIAL_PERIODS: u32 = 16;
 
 /// So much more has to be read per second, as a part, after such a trial; else all goes back and is not tried again with
 /// this load.
 pub const TRIAL_GAIN_MIN: f64 = 0.02;
+
+/// So much of what is read may go to other items during a trial, as a part; from there on it is another load, and nothing
+/// is known of whether the trial helped.
+pub const TRIAL_SHIFT_MAX: f64 = 0.2;
 
 /// Items that are divided in one trial, those that most is read of.
 pub const TRIAL_ITEMS_MAX: usize = 32;
@@ -62,7 +66,7 @@ pub const COLD_PERIODS: u32 = 30;
 /// it was right.
 pub const REST_PERIODS: u64 = 4;
 
-/// Periods in which an item does not go back to where it came from, as long as its load is what it was.
+/// Periods in which an item does not go back to where it came from.
 pub const RETURN_PERIODS: u64 = 10;
 
 /// How much a load has to change, as a factor, to be another one.

@@ -4,9 +4,13 @@
 //! use all nodes. What that gains cannot be told from what nodes gave, so it is tried: when too little came of it, all goes
 //! back.
 
+use std::collections::BTreeMap;
+
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{BUSY_MIN, FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS};
+use crate::limits::{
+    BUSY_MIN, FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS, TRIAL_SHIFT_MAX, UNBALANCED_MIN,
+};
 use crate::plan::{Loads, Place};
 use crate::{ItemId, Lies, Observation};
 
@@ -16,6 +20,8 @@ struct Tried {
     period: u64,
     /// Bytes per second, of all items.
     read: f64,
+    /// What of it each item had, as a part.
+    shares: BTreeMap<ItemId, f64>,
     /// What was divided: from where, to where.
     items: Vec<(ItemId, Vec<usize>, Vec<usize>)>,
 }
@@ -27,6 +33,10 @@ pub(crate) struct Trial {
     periods: u32,
     read: f64,
     used: f64,
+    /// Of what was read, what each item had, in the same mean.
+    shares: BTreeMap<ItemId, f64>,
+    /// Periods in a row in which nodes had something to do.
+    busy: u32,
     tried: Option<Tried>,
 }
 
@@ -40,6 +50,12 @@ impl Trial {
         let weight = 1.0 / f64::from(self.periods.saturating_sub(1).clamp(1, TRIAL_PERIODS));
         self.read += (now - self.read) * weight;
         self.used += (loads.mean() - self.used) * weight;
+        for item in &observation.items {
+            let share = item.served.iter().sum::<u64>() as f64 / bytes.max(1) as f64;
+            let known = self.shares.entry(item.id).or_default();
+            *known += (share - *known) * weight;
+        }
+        self.busy = if loads.mean() < BUSY_MIN { 0 } else { self.busy + 1 };
     }
 
     /// What was seen before counts no more.
@@ -58,7 +74,9 @@ impl Trial {
         if history.period() < tried.period + RETURN_PERIODS.max(u64::from(TRIAL_PERIODS)) {
             return Vec::new();
         }
-        let has_failed = self.read < (1.0 + TRIAL_GAIN_MIN) * tried.read;
+        let moved = tried.shares.iter().map(|(id, then)| (self.shares.get(id).unwrap_or(&0.0) - then).abs());
+        let is_same = moved.sum::<f64>() / 2.0 < TRIAL_SHIFT_MAX;
+        let has_failed = is_same && self.read < (1.0 + TRIAL_GAIN_MIN) * tried.read;
         let tried = self.tried.take();
         self.periods = 0;
         tried.filter(|_| has_failed).map_or_else(Vec::new, |tried| tried.items)
@@ -66,7 +84,7 @@ impl Trial {
 
     /// What to divide, as far as there is room, if nodes are idle; nothing while a trial goes on.
     pub(crate) fn begin(&self, scene: &Scene, loads: &Loads, may: &dyn Fn(usize, &[usize]) -> bool) -> Vec<Place> {
-        let is_idle = (BUSY_MIN..FULL_MIN).contains(&self.used);
+        let is_idle = self.busy >= TRIAL_PERIODS && self.used < FULL_MIN;
         if self.tried.is_some() || self.periods < TRIAL_PERIODS || !is_idle {
             return Vec::new();
         }
@@ -91,12 +109,19 @@ impl Trial {
                 break;
             }
         }
-        places
+        // Equal ranges are no good where nodes are not alike.
+        let is_balanced = loads.peak_with(&places) <= (1.0 + UNBALANCED_MIN) * loads.mean();
+        if is_balanced { places } else { Vec::new() }
+    }
+
+    /// How much of what nodes have is used, in the mean of the last periods.
+    pub(crate) fn used(&self) -> f64 {
+        self.used
     }
 
     /// That is tried now.
     pub(crate) fn begun(&mut self, period: u64, items: Vec<(ItemId, Vec<usize>, Vec<usize>)>) {
         self.periods = 0;
-        self.tried = Some(Tried { period, read: self.read, items });
+        self.tried = Some(Tried { period, read: self.read, shares: self.shares.clone(), items });
     }
 }

@@ -31,11 +31,11 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A period of the placer: the product's usual one.
 const PERIOD_NS: u64 = SECOND_NS;
 /// How long a workload that does not change is run with the placer.
-const STEADY_S: u64 = 150;
+const STEADY_S: u64 = 300;
 /// The end of each phase in which the placer has to be there.
-const LAST_S: f64 = 30.0;
+const LAST_S: f64 = 60.0;
 /// A placement that does not change: how long before it counts, and for how long it does, in each phase.
-const STATIC_S: (f64, f64) = (2.0, 20.0);
+const STATIC_S: (f64, f64) = (2.0, 30.0);
 /// Pieces of time that throughput is looked at in, so that single statements do not count.
 const WINDOW_TICKS: usize = 8;
 

@@ -19,7 +19,7 @@ const BITS: f64 = 21.0;
 const HOT: f64 = 0.8;
 /// How long a phase of a workload that changes is, in seconds: what is to move takes some tens of seconds, throttled as it
 /// is.
-const PHASE_S: u64 = 90;
+const PHASE_S: u64 = 150;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// What the placer must come to.
