@@ -49,7 +49,7 @@ impl Trial {
         self.periods += 1;
         let weight = 1.0 / f64::from(self.periods.saturating_sub(1).clamp(1, TRIAL_PERIODS));
         self.read += (now - self.read) * weight;
-        self.used += (loads.mean() - self.used) * weight;
+        self.used += (used(observation) - self.used) * weight;
         for item in &observation.items {
             let share = item.served.iter().sum::<u64>() as f64 / bytes.max(1) as f64;
             let known = self.shares.entry(item.id).or_default();
@@ -124,4 +124,15 @@ impl Trial {
         self.periods = 0;
         self.tried = Some(Tried { period, read: self.read, shares: self.shares.clone(), items });
     }
+}
+
+/// How much of what nodes have was used, of what they have least left of. What long statements took is told at their ends:
+/// a period by itself may have more than there is, several have not.
+fn used(observation: &Observation) -> f64 {
+    let bytes: u64 = observation.items.iter().flat_map(|item| &item.served).sum();
+    let busy: f64 = observation.items.iter().flat_map(|item| &item.busy).sum();
+    let bandwidth: f64 = observation.nodes.iter().map(|node| node.bandwidth).sum();
+    let cpus: f64 = observation.nodes.iter().map(|node| node.cpus).sum();
+    let of_memory = bytes as f64 / (bandwidth * observation.seconds).max(1.0);
+    of_memory.max(busy / (cpus * observation.seconds).max(f64::MIN_POSITIVE))
 }
