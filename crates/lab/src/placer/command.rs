@@ -90,8 +90,7 @@ pub fn placer(arguments: &PlacerArguments, context: &Context<'_>, out: &mut dyn 
     }
     let drawn = all(arguments.search as usize, context, |place| {
         let found = search::draw(arguments.seed.wrapping_add(place as u64));
-        let options = Options { seed: arguments.seed, ..found.options.clone() };
-        judge(&found.case, &found.machine, &options).map(|verdict| (found.about, verdict))
+        judge(&found.case, &found.machine, &found.options).map(|verdict| (found.about, verdict))
     })?;
     let lost: Vec<(String, Verdict)> = drawn.into_iter().filter(|(_, verdict)| !verdict.misses.is_empty()).collect();
     if arguments.search > 0 {

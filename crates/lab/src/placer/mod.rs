@@ -37,7 +37,9 @@ const LAST_S: f64 = 60.0;
 /// A placement that does not change: how long before it counts, and for how long it does, in each phase.
 const STATIC_S: (f64, f64) = (2.0, 30.0);
 /// Pieces of time that throughput is looked at in, so that single statements do not count.
-const WINDOW_TICKS: usize = 8;
+const WINDOW_TICKS: usize = 20;
+/// In the first seconds of a phase statements queue up where they will wait: throughput says nothing yet.
+const QUEUED_S: f64 = 10.0;
 
 /// A placement that does not change, and what it gave.
 #[derive(Clone, Debug, Serialize)]
@@ -46,7 +48,7 @@ pub struct Tried {
     pub placement: String,
     /// Statements per second, by phase.
     pub by_phase: Vec<f64>,
-    /// The fewest in any four seconds of it, by phase: what is drawn at random queues here and there for a while.
+    /// The fewest in any ten seconds of it, by phase: what is drawn at random queues here and there for a while.
     pub lowest_by_phase: Vec<f64>,
 }
 
@@ -272,7 +274,7 @@ fn below(ticks: &[f64], tick_s: f64, borders: &[(f64, f64)], rr: &[f64], actions
                 continue;
             }
             let is_below = of.iter().sum::<f64>() / (of.len() as f64) < NEAR * rr;
-            was_there |= !is_below;
+            was_there |= !is_below && second >= begin + QUEUED_S;
             below_s += if is_below && was_there && !is_moving(second, until) { tick_s } else { 0.0 };
         }
     }

@@ -34,7 +34,7 @@ pub fn draw(seed: u64) -> Drawn {
     let bound = random.one_in(2);
     let settings = if bound { Settings::preset(Preset::Bound) } else { settings_of(&machine) };
     let dispatch_ns = random.pick(&[0, 0, 2_000, 17_000]);
-    let options = Options { settings, dispatch_ns, ..Options::default() }.on(&machine);
+    let options = Options { seed, settings, dispatch_ns, ..Options::default() }.on(&machine);
     let nodes = nodes_of(&machine);
     let tables = 1 + random.below(4);
     let per_table = 1 + random.below(2 * nodes.len());
