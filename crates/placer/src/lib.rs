@@ -7,8 +7,9 @@
 //!
 //! # Invariants
 //! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
-//! placed is named in a decision. Items that are read together go together, to the same nodes in the same order. An item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go
-//! back to where it came from within [`limits::RETURN_PERIODS`].
+//! placed is named in a decision. Items that are read together go together, to the same nodes in the same order. An
+//! item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go back to where it came from within
+//! [`limits::RETURN_PERIODS`].
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7, Figure 20, which says what is done about a node that is hotter
 //! than others, and leaves open when it is, when an item dominates, and when one is cold: see [`limits`]. The number of

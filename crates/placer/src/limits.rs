@@ -8,9 +8,10 @@ pub const BUSY_MIN: f64 = 0.2;
 /// is left below it is so much of the throughput at most (95% of the best placement are wanted, see [`GAIN_MIN`]).
 pub const UNBALANCED_MIN: f64 = 0.05;
 
-/// From so much more than the mean on, as a part of it, three periods tell that it is no chance ([`UNBALANCED_PERIODS`]);
-/// less takes more of them ([`SLIGHT_PERIODS`]): of some hundred statements a second that are drawn at random, one node of
-/// several gets a tenth more than the mean in most periods, and for as long as they queue there.
+/// From so much more than the mean on, as a part of it, three periods tell that it is no chance
+/// ([`UNBALANCED_PERIODS`]); less takes more of them ([`SLIGHT_PERIODS`]): of some hundred statements a second that are
+/// drawn at random, one node of several gets a tenth more than the mean in most periods, and for as long as they queue
+/// there.
 pub const STRONG_MIN: f64 = 0.5;
 
 /// Periods in a row in which the load has to be strongly unbalanced, each by itself as well: one or two may be a few
@@ -35,21 +36,21 @@ pub const AS_GOOD: f64 = 0.02;
 pub const TOGETHER_MIN: f64 = 0.5;
 
 /// Below this part of what all nodes have, in the mean, a load that is not strongly unbalanced leaves them *idle* at
-/// times: statements wait for one node while another has nothing to do, as items that lie whole on one node each make it
-/// where few statements are on their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and cost at
-/// high). What is above is within what a placement has to come near.
+/// times: statements wait for one node while another has nothing to do, as items that lie whole on one node each make
+/// it where few statements are on their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and
+/// cost at high). What is above is within what a placement has to come near.
 pub const FULL_MIN: f64 = 0.94;
 
 /// Periods over which nodes have to be idle, in the mean, before what is read is divided to see whether that helps; and
 /// over which is then seen whether it did.
 pub const TRIAL_PERIODS: u32 = 16;
 
-/// So much more has to be read per second, as a part, after such a trial; else all goes back and is not tried again with
-/// this load.
+/// So much more has to be read per second, as a part, after such a trial; else all goes back and is not tried again
+/// with this load.
 pub const TRIAL_GAIN_MIN: f64 = 0.02;
 
-/// So much of what is read may go to other items during a trial, as a part; from there on it is another load, and nothing
-/// is known of whether the trial helped.
+/// So much of what is read may go to other items during a trial, as a part; from there on it is another load, and
+/// nothing is known of whether the trial helped.
 pub const TRIAL_SHIFT_MAX: f64 = 0.2;
 
 /// Items that are divided in one trial, those that most is read of.

@@ -294,8 +294,8 @@ fn what_is_read_together_goes_together() {
     assert_ne!(lies[0], lies[2], "{lies:?}");
 }
 
-/// Every node has the same to do, and half of the time nothing: divided, statements use all; the model says whether that
-/// helps.
+/// Every node has the same to do, and half of the time nothing: divided, statements use all; the model says whether
+/// that helps.
 #[test]
 fn idle_nodes_are_tried_out_once() {
     for gains in [true, false] {

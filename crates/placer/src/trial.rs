@@ -1,8 +1,8 @@
 //! Nodes that are idle at times though the load is balanced: what is read is divided, and whether that helped is seen.
 //!
 //! Items that lie whole make a statement wait for one node, however idle others are. Dividing them lets each statement
-//! use all nodes. What that gains cannot be told from what nodes gave, so it is tried: when too little came of it, all goes
-//! back.
+//! use all nodes. What that gains cannot be told from what nodes gave, so it is tried: when too little came of it, all
+//! goes back.
 
 use std::collections::BTreeMap;
 
@@ -126,8 +126,8 @@ impl Trial {
     }
 }
 
-/// How much of what nodes have was used, of what they have least left of. What long statements took is told at their ends:
-/// a period by itself may have more than there is, several have not.
+/// How much of what nodes have was used, of what they have least left of. What long statements took is told at their
+/// ends: a period by itself may have more than there is, several have not.
 fn used(observation: &Observation) -> f64 {
     let bytes: u64 = observation.items.iter().flat_map(|item| &item.served).sum();
     let busy: f64 = observation.items.iter().flat_map(|item| &item.busy).sum();

@@ -23,8 +23,8 @@ const OF_PAPER: [(&str, &str); 5] = [
     ("tpch-q1", "ivybridge-ex-16"),
     ("bw-eml", "ivybridge-ex-16"),
 ];
-/// What a statement takes for each node of its tasks in V6 and V8, one statement after the other: with it ranges cost what
-/// the paper measured (docs/design/lab.md); it prints no such figure.
+/// What a statement takes for each node of its tasks in V6 and V8, one statement after the other: with it ranges cost
+/// what the paper measured (docs/design/lab.md); it prints no such figure.
 const DISPATCH_V6_NS: u64 = 17_000;
 
 /// `lab placer`.

@@ -1,14 +1,16 @@
 //! The placer judged in the simulator: a suite of workloads on published machines, each beside the best placement that
 //! does not change, and a search for workloads that make it lose.
 //!
-//! Invariants: the placer is the product's, decisions and throttle; the same machine, workload, options and seed give the
-//! same verdict; a placement that does not change is run by the same clients as the placer.
+//! Invariants: the placer is the product's, decisions and throttle; the same machine, workload, options and seed give
+//! the same verdict; a placement that does not change is run by the same clients as the placer.
 //!
 //! # Limits
-//! Placements that are tried are round-robin by columns and by tables, the one that the run begins with, ranges and parts
-//! over 2, 4, .. nodes and all of them: the best of them is what is called best, a cleverer one is not looked for.
+//! Placements that are tried are round-robin by columns and by tables, the one that the run begins with, ranges and
+//! parts over 2, 4, .. nodes and all of them: the best of them is what is called best, a cleverer one is not looked
+//! for.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 7, for what a placer is to do; what it must come to is this project's.
+//! Source: Psaroudakis et al., VLDB 2015, section 7, for what a placer is to do; what it must come to is this
+//! project's.
 
 mod chart;
 pub mod command;
@@ -257,8 +259,8 @@ fn action(of: &Carried) -> Action {
     }
 }
 
-/// Seconds below 95% of the least that round-robin has while nothing was on its way, once it was there in a phase: a run that begins with
-/// less has only what moves to become better.
+/// Seconds below 95% of the least that round-robin has while nothing was on its way, once it was there in a phase: a
+/// run that begins with less has only what moves to become better.
 fn below(ticks: &[f64], tick_s: f64, borders: &[(f64, f64)], rr: &[f64], actions: &[Action]) -> f64 {
     let is_moving = |begin: f64, end: f64| {
         let reaches = |action: &Action| action.done_s.unwrap_or(f64::INFINITY) + 2.0 * tick_s;

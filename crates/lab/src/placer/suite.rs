@@ -17,8 +17,8 @@ const ROWS: f64 = 1e8;
 const BITS: f64 = 21.0;
 /// The share of statements that ask for what is hot.
 const HOT: f64 = 0.8;
-/// How long a phase of a workload that changes is, in seconds: what is to move takes some tens of seconds, throttled as it
-/// is.
+/// How long a phase of a workload that changes is, in seconds: what is to move takes some tens of seconds, throttled as
+/// it is.
 const PHASE_S: u64 = 150;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -118,8 +118,8 @@ pub fn case(name: &str, machine: &Machine, constants: &Constants) -> Option<Case
     Some(Case { name: name.to_string(), what: Placed { lies: from.ranges(&what.columns, &nodes), ..what }, from, must })
 }
 
-/// The product's usual settings on a machine whose figures it knows: tasks that want half of what memory gives a cpu, or
-/// more, stay where their data is.
+/// The product's usual settings on a machine whose figures it knows: tasks that want half of what memory gives a cpu,
+/// or more, stay where their data is.
 pub fn settings_of(machine: &Machine) -> Settings {
     let nodes = machine.nodes().iter().filter(|node| node.cpus > 0);
     let of_node = |node: &NodeFacts| Calibration::from_rates(node.controller_bytes_per_second, node.cpus);

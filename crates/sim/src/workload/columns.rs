@@ -1,11 +1,11 @@
 //! Columns of tables that can lie anywhere, in ranges, and statements that read them where they lie now.
 //!
-//! A [`Statement`] is passes over tables. A pass reads rows of one table's columns beside its cpu time, as the product's
-//! fused scans do: it is cut where any of its columns goes to another node, each piece into as many tasks as
+//! A [`Statement`] is passes over tables. A pass reads rows of one table's columns beside its cpu time, as the
+//! product's fused scans do: it is cut where any of its columns goes to another node, each piece into as many tasks as
 //! [`sched::policy::concurrency`] allows, and a task runs near the node that most of its bytes lie on.
 //!
-//! Invariant: a statement reads the same bytes in the same cpu time wherever its columns lie; what differs is from where,
-//! and how many tasks it takes.
+//! Invariant: a statement reads the same bytes in the same cpu time wherever its columns lie; what differs is from
+//! where, and how many tasks it takes.
 //!
 //! # Limits
 //! Rows are alike. The passes of a statement run at the same time. A dictionary lies as the codes do, interleaved over

@@ -38,8 +38,8 @@ pub(super) fn run(mut bench: Bench, recorded: &RecordedWorkload) -> Result<Outco
     Ok(metrics(&found))
 }
 
-/// The statements as passes over their tables, each with its share of the cpu time by bytes, drawn as often as they were
-/// recorded.
+/// The statements as passes over their tables, each with its share of the cpu time by bytes, drawn as often as they
+/// were recorded.
 fn placed(recorded: &RecordedWorkload, nodes: &[usize]) -> Placed {
     let tables = tables_of(recorded);
     // What a statement reads of a column at most is taken to be all of it.
