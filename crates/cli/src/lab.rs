@@ -92,8 +92,8 @@ enum What {
         /// Only these workloads
         #[arg(value_name = "WORKLOAD")]
         workloads: Vec<String>,
-        /// On these machines [default: four published ones, or the paper's own]
-        #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+        /// On this machine, given once or more often [default: four published ones, or the paper's own]
+        #[arg(long, value_name = "NAME|FILE")]
         machine: Vec<String>,
         /// Microseconds that a statement takes for each node of its tasks, one statement after the other
         #[arg(long, value_name = "US", default_value_t = 0.0)]

@@ -13,12 +13,11 @@ use super::{Verdict, chart, judge, phases, search};
 use crate::command::{CommandError, Context, aligned, can_write, write_json, write_text};
 use crate::run::RunFailure;
 
-/// Machines of the suite unless the caller names others; V6 and V8 are of a machine of their own.
+/// Machines of the suite unless the caller names others.
 pub const MACHINES: [&str; 4] = ["ivybridge-ex-4", "westmere-ex-8", "eris-amd-8", "skylake-2-snc-on"];
 /// Machines that a workload of the paper was run on: it is run there and nowhere else.
-const OF_PAPER: [(&str, &str); 5] = [
+const OF_PAPER: [(&str, &str); 4] = [
     ("v6", "ivybridge-ex-32"),
-    ("v8", "ivybridge-ex-32"),
     ("v12", "ivybridge-ex-4"),
     ("tpch-q1", "ivybridge-ex-16"),
     ("bw-eml", "ivybridge-ex-16"),
@@ -135,7 +134,7 @@ fn jobs(arguments: &PlacerArguments) -> Result<Vec<(Case, Machine, Options)>, Co
 }
 
 fn options_of(name: &str, arguments: &PlacerArguments, machine: &Machine) -> Options {
-    let least = if matches!(name, "v6" | "v8") { DISPATCH_V6_NS } else { 0 };
+    let least = if name == "v6" { DISPATCH_V6_NS } else { 0 };
     let dispatch_ns = ((arguments.dispatch_us * 1e3) as u64).max(least);
     Options { seed: arguments.seed, dispatch_ns, settings: settings_of(machine), ..Options::default() }.on(machine)
 }
