@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
+use lab::placer::command::PlacerArguments;
 use lab::result::ResultKind;
 use tools::failure::Failure;
 use tools::lab::measured::AtHand;
@@ -23,6 +24,7 @@ use tools::lab::{interference, order, with_context};
   nearside lab run vldb2015/fig08 --measured          on this machine, with a table that fits it
   nearside lab claims --json claims.json
   nearside lab report --out report.html
+  nearside lab placer                                 the placer beside the best placement that does not change
 
 Ctrl-C stops between two points; the same command goes on from there. docs/lab.md says what each file holds.")]
 pub struct Arguments {
@@ -85,6 +87,27 @@ enum What {
         #[arg(value_name = "CLAIM")]
         only: Vec<String>,
     },
+    /// Judge the placer in the simulator: workloads, machines, the best placement that does not change
+    Placer {
+        /// Only these workloads
+        #[arg(value_name = "WORKLOAD")]
+        workloads: Vec<String>,
+        /// On this machine, given once or more often [default: four published ones, or the paper's own]
+        #[arg(long, value_name = "NAME|FILE")]
+        machine: Vec<String>,
+        /// Microseconds that a statement takes for each node of its tasks, one statement after the other
+        #[arg(long, value_name = "US", default_value_t = 0.0)]
+        dispatch_us: f64,
+        /// Also try N random workloads, to make the placer lose
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        search: u32,
+        /// Write all verdicts as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Draw the run of one workload on one machine, with its decisions, as SVG
+        #[arg(long, value_name = "FILE")]
+        draw: Option<PathBuf>,
+    },
     /// Measure how the queries of TPC-H slow each other down here, and predict it
     Interference(interference::Arguments),
     /// Plan in which order, and how many at a time, queries measured by 'interference' should run
@@ -129,6 +152,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 let wanted =
                     ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, seeds, results };
                 lab::command::claims(&wanted, context, out)?;
+            }
+            What::Placer { workloads, machine, dispatch_us, search, json, draw } => {
+                let wanted = PlacerArguments {
+                    workloads: workloads.clone(),
+                    machines: machine.clone(),
+                    dispatch_us: *dispatch_us,
+                    search: *search,
+                    seed,
+                    json: json.clone(),
+                    draw: draw.clone(),
+                };
+                lab::placer::command::placer(&wanted, context, out)?;
             }
             What::Vary { only } => {
                 let wanted = VaryArguments { only: only.clone(), seed, results: Some(results) };

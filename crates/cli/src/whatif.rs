@@ -40,7 +40,7 @@ pub struct Arguments {
     /// The workload, in TOML
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
-    /// Placements to try [default: rr,ivp,pp]
+    /// Placements to try [default: rr,ivp,pp,placer]
     #[arg(long, value_name = "P,..", value_delimiter = ',')]
     placement: Vec<String>,
     /// Strategies to try [default: os,target,bound]

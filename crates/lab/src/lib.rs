@@ -20,6 +20,7 @@ pub mod claims;
 pub mod command;
 pub mod declaration;
 pub mod engine;
+pub mod placer;
 pub mod report;
 pub mod result;
 pub mod run;

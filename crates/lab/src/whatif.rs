@@ -23,7 +23,7 @@ use crate::result::{Metric, ResultKind};
 use crate::run::{Job, Options, run};
 
 /// Placements that are tried unless the caller names some, the simplest first.
-pub const PLACEMENTS: [&str; 3] = ["rr", "ivp", "pp"];
+pub const PLACEMENTS: [&str; 4] = ["rr", "ivp", "pp", "placer"];
 /// Strategies that are tried unless the caller names some.
 const STRATEGIES: [&str; 3] = ["os", "target", "bound"];
 /// Virtual seconds of a run unless the workload says otherwise.
@@ -380,7 +380,7 @@ selectivity = 0.00001
         assert_eq!(workload.remove("kind"), Some("recorded".into()));
         assert_eq!(workload.try_into::<RecordedWorkload>().unwrap(), recorded());
         let (advice, shown) = ask(&text, "ivybridge-ex-4", &[]).unwrap();
-        assert_eq!(advice.choices.len(), 9);
+        assert_eq!(advice.choices.len(), 12);
         let get = |placement: &str, strategy: &str| {
             let one = advice.choices.iter().find(|c| c.placement == placement && c.strategy == strategy);
             one.unwrap_or_else(|| panic!("{placement} {strategy} is missing: {shown}"))
@@ -388,6 +388,8 @@ selectivity = 0.00001
         assert!(advice.choices.iter().all(|choice| choice.throughput.is_some_and(|it| it > 0.0)), "{shown}");
         // Ranges of one table lie together; whole columns of one table lie on two nodes.
         assert!(get("ivp", "bound").remote_share < Some(0.55), "{shown}");
+        // Four columns of four sizes: the placer has to come near to ranges of all.
+        assert!(get("placer", "bound").throughput > get("rr", "bound").throughput, "{shown}");
         assert!(get("ivp", "os").remote_share > get("ivp", "bound").remote_share, "{shown}");
         assert!(get("ivp", "bound").throughput > get("ivp", "os").throughput, "{shown}");
         assert_eq!(ask(&text, "ivybridge-ex-4", &[]).unwrap().0, advice, "the same seed");

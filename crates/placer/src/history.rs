@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SMOOTHING};
+use crate::limits::{
+    CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS, SMOOTHING,
+    TOGETHER_MIN,
+};
 use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What nodes have to give.
@@ -19,10 +22,12 @@ pub(crate) enum Resource {
 struct Known {
     /// What it takes per second, smoothed: bytes of memory, seconds of cpus.
     load: [f64; 2],
+    /// The same in the mean of the last periods in which nothing was moved.
+    mean: [f64; 2],
     /// Periods in a row in which it was cold.
     cold: u32,
-    /// The last decision: when, from where, and the load that it was decided for.
-    left: Option<(u64, Vec<usize>, [f64; 2])>,
+    /// The last decision: when, and from where.
+    left: Option<(u64, Vec<usize>)>,
     /// Where a user did not want it, since when, and the load that it had then.
     unwanted: Vec<(u64, Vec<usize>, [f64; 2])>,
     /// When it was last seen.
@@ -33,13 +38,54 @@ struct Known {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     period: u64,
+    /// Periods that means are of.
+    still: u32,
     items: BTreeMap<ItemId, Known>,
+    /// Of what was read of two items, the share that was read by tasks that read both, smoothed.
+    together: BTreeMap<(ItemId, ItemId), f64>,
 }
 
 impl History {
+    /// The period at hand.
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// Pairs of items, by their places, that are read together.
+    pub(crate) fn together(&self, observation: &Observation) -> Vec<(usize, usize)> {
+        let place = |id: &ItemId| observation.items.iter().position(|item| item.id == *id);
+        let pairs = self.together.iter().filter(|(_, share)| **share >= TOGETHER_MIN);
+        pairs.filter_map(|((a, b), _)| Some((place(a)?, place(b)?))).collect()
+    }
+
+    fn observe_together(&mut self, observation: &Observation) {
+        let read = |item: usize| observation.items[item].served.iter().sum::<u64>() as f64;
+        let mut seen: BTreeMap<(ItemId, ItemId), f64> = BTreeMap::new();
+        for (a, b, bytes) in &observation.together {
+            let key = (observation.items[*a].id, observation.items[*b].id);
+            let key = (key.0.min(key.1), key.0.max(key.1));
+            seen.insert(key, *bytes as f64 / (read(*a) + read(*b)).max(1.0));
+        }
+        let read: BTreeMap<ItemId, f64> =
+            observation.items.iter().enumerate().map(|(place, item)| (item.id, read(place))).collect();
+        self.together.retain(|(a, b), share| {
+            let (Some(of_a), Some(of_b)) = (read.get(a), read.get(b)) else { return false };
+            // What nobody reads now is read together as before.
+            if of_a + of_b > 0.0 && !seen.contains_key(&(*a, *b)) {
+                *share *= SMOOTHING;
+            }
+            *share > TOGETHER_MIN / 16.0
+        });
+        for (pair, share) in seen {
+            let known = self.together.entry(pair).or_insert(share);
+            *known = SMOOTHING * *known + (1.0 - SMOOTHING) * share;
+        }
+    }
+
     /// Takes a period in.
     pub(crate) fn observe(&mut self, observation: &Observation) {
         self.period += 1;
+        self.still = (self.still + 1).min(SLIGHT_PERIODS);
         let most = |of: fn(&Node) -> f64| observation.nodes.iter().map(of).fold(0.0, f64::max);
         let most = [most(|node| node.bandwidth), most(|node| node.cpus)];
         let excess = excess(observation);
@@ -51,10 +97,14 @@ impl History {
             for (known, load) in known.load.iter_mut().zip(load) {
                 *known = if is_new { load } else { SMOOTHING * *known + (1.0 - SMOOTHING) * load };
             }
+            for (mean, load) in known.mean.iter_mut().zip(load) {
+                *mean += (load - *mean) / f64::from(self.still);
+            }
             let is_cold = load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
             known.cold = if is_cold { known.cold + 1 } else { 0 };
             known.seen = self.period;
         }
+        self.observe_together(observation);
         // What is gone, tables that were dropped say, is forgotten.
         self.items.retain(|_, known| known.seen == self.period);
     }
@@ -62,11 +112,23 @@ impl History {
     /// What was before counts no more: nobody looked for a while.
     pub(crate) fn forget_loads(&mut self) {
         self.items.values_mut().for_each(|known| known.seen = 0);
+        self.together.clear();
+        self.still = 0;
     }
 
     /// What an item takes of a resource per second, smoothed.
     pub(crate) fn load(&self, item: ItemId, of: Resource) -> f64 {
         self.items.get(&item).map_or(0.0, |known| known.load[of as usize])
+    }
+
+    /// The same in the mean of some periods.
+    pub(crate) fn mean(&self, item: ItemId, of: Resource) -> f64 {
+        self.items.get(&item).map_or(0.0, |known| known.mean[of as usize])
+    }
+
+    /// Means begin anew.
+    pub(crate) fn forget_means(&mut self) {
+        self.still = 0;
     }
 
     /// Whether nobody has read it for long.
@@ -86,12 +148,10 @@ impl History {
         !item.is_users && item.lies != Lies::Otherwise && self.items.get(&item.id).is_none_or(may)
     }
 
-    /// Whether it may go there: it did not come from there just now with the same load, and no user undid that.
+    /// Whether it may go there: it did not come from there just now, and nobody undid that.
     pub(crate) fn may_go(&self, item: ItemId, to: &[usize]) -> bool {
         let Some(known) = self.items.get(&item) else { return true };
-        let comes_back = known.left.as_ref().is_some_and(|(at, from, load)| {
-            from == to && is_same(&known.load, load) && self.period < at + RETURN_PERIODS
-        });
+        let comes_back = known.left.as_ref().is_some_and(|(at, from)| from == to && self.period < at + RETURN_PERIODS);
         let is_unwanted =
             |(at, place, _): &(u64, Vec<usize>, [f64; 2])| place == to && self.period < at + REMEMBERED_PERIODS;
         !comes_back && !known.unwanted.iter().any(is_unwanted)
@@ -101,7 +161,7 @@ impl History {
     pub(crate) fn leaves(&mut self, item: ItemId, from: &[usize]) {
         let period = self.period;
         let known = self.items.entry(item).or_default();
-        known.left = Some((period, from.to_vec(), known.load));
+        known.left = Some((period, from.to_vec()));
     }
 
     /// A user does not want it there.
@@ -110,7 +170,7 @@ impl History {
         let known = self.items.entry(item).or_default();
         known.unwanted.retain(|(at, other, _)| other != place && period < at + REMEMBERED_PERIODS);
         known.unwanted.push((period, place.to_vec(), known.load));
-        known.left = Some((period, place.to_vec(), known.load));
+        known.left = Some((period, place.to_vec()));
     }
 }
 

@@ -7,19 +7,22 @@
 //!
 //! # Invariants
 //! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
-//! placed is named in a decision. An item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go
-//! back to where it came from within [`limits::RETURN_PERIODS`] unless its load has changed.
+//! placed is named in a decision. Items that are read together go together, to the same nodes in the same order. An
+//! item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go back to where it came from within
+//! [`limits::RETURN_PERIODS`].
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7, Figure 20, which says what is done about a node that is hotter
 //! than others, and leaves open when it is, when an item dominates, and when one is cold: see [`limits`]. The number of
 //! ranges is computed at once, for each further range would move all the others again.
 
 mod decide;
+mod group;
 mod history;
 pub mod limits;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 pub use decide::{Decision, Placer, Reason};
 use numa::NodeId;
@@ -42,6 +45,9 @@ pub struct Observation {
     pub nodes: Vec<Node>,
     /// What lies on them.
     pub items: Vec<Item>,
+    /// Bytes of two items, by their places, that were read by tasks that read both; each pair once. What reads of one
+    /// table's columns go hand in hand is told so; empty where nobody knows.
+    pub together: Vec<(usize, usize, u64)>,
 }
 
 /// A node in a period.

@@ -8,9 +8,18 @@ pub const BUSY_MIN: f64 = 0.2;
 /// is left below it is so much of the throughput at most (95% of the best placement are wanted, see [`GAIN_MIN`]).
 pub const UNBALANCED_MIN: f64 = 0.05;
 
-/// Periods in a row in which the load has to be unbalanced, each by itself as well: one or two may be a few large
-/// statements.
+/// From so much more than the mean on, as a part of it, three periods tell that it is no chance
+/// ([`UNBALANCED_PERIODS`]); less takes more of them ([`SLIGHT_PERIODS`]): of some hundred statements a second that are
+/// drawn at random, one node of several gets a tenth more than the mean in most periods, and for as long as they queue
+/// there.
+pub const STRONG_MIN: f64 = 0.5;
+
+/// Periods in a row in which the load has to be strongly unbalanced, each by itself as well: one or two may be a few
+/// large statements.
 pub const UNBALANCED_PERIODS: u32 = 3;
+
+/// Periods over which a load has to be slightly unbalanced in the mean, half of them by themselves as well.
+pub const SLIGHT_PERIODS: u32 = 16;
 
 /// The hottest node must give so much less after a decision, as a part of what it gives: what is less is not worth
 /// moving anything.
@@ -23,6 +32,30 @@ pub const FURTHER_GAIN_MIN: f64 = 0.01;
 /// move before a division (which costs each statement a task more per range, VLDB 2015, section 6.1.2).
 pub const AS_GOOD: f64 = 0.02;
 
+/// Two items are read *together* where so much of what is read of either is read by tasks that read both.
+pub const TOGETHER_MIN: f64 = 0.5;
+
+/// Below this part of what all nodes have, in the mean, a load that is not strongly unbalanced leaves them *idle* at
+/// times: statements wait for one node while another has nothing to do, as items that lie whole on one node each make
+/// it where few statements are on their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and
+/// cost at high). What is above is within what a placement has to come near.
+pub const FULL_MIN: f64 = 0.94;
+
+/// Periods over which nodes have to be idle, in the mean, before what is read is divided to see whether that helps; and
+/// over which is then seen whether it did.
+pub const TRIAL_PERIODS: u32 = 16;
+
+/// So much more has to be read per second, as a part, after such a trial; else all goes back and is not tried again
+/// with this load.
+pub const TRIAL_GAIN_MIN: f64 = 0.02;
+
+/// So much of what is read may go to other items during a trial, as a part; from there on it is another load, and
+/// nothing is known of whether the trial helped.
+pub const TRIAL_SHIFT_MAX: f64 = 0.2;
+
+/// Items that are divided in one trial, those that most is read of.
+pub const TRIAL_ITEMS_MAX: usize = 32;
+
 /// An item is *cold* once it is served with less than this of what one node gives, for [`COLD_PERIODS`] in a row. A
 /// hundredth: one scan of it in a period in which it could have been scanned a hundred times.
 pub const COLD_MAX: f64 = 0.01;
@@ -34,7 +67,7 @@ pub const COLD_PERIODS: u32 = 30;
 /// it was right.
 pub const REST_PERIODS: u64 = 4;
 
-/// Periods in which an item does not go back to where it came from, as long as its load is what it was.
+/// Periods in which an item does not go back to where it came from.
 pub const RETURN_PERIODS: u64 = 10;
 
 /// How much a load has to change, as a factor, to be another one.

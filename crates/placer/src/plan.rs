@@ -1,7 +1,7 @@
 //! Loads of nodes as they are, and as they would be.
 
 use crate::history::{History, Resource};
-use crate::{Item, Lies, Node, Observation};
+use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What each item takes from each node per second of one resource, and what nodes have of it.
 #[derive(Clone, Debug)]
@@ -21,9 +21,18 @@ pub(crate) struct Place {
 }
 
 impl Loads {
-    /// Of the resource that some node has least left of.
+    /// Of the resource that some node has least left of, smoothed.
     pub(crate) fn new(observation: &Observation, history: &History) -> Loads {
-        let of = [Resource::Memory, Resource::Cpus].map(|resource| Loads::of(observation, history, resource));
+        Loads::scarcer(observation, &|item, of| history.load(item, of))
+    }
+
+    /// The same in the mean of some periods.
+    pub(crate) fn mean_of(observation: &Observation, history: &History) -> Loads {
+        Loads::scarcer(observation, &|item, of| history.mean(item, of))
+    }
+
+    fn scarcer(observation: &Observation, load: &dyn Fn(ItemId, Resource) -> f64) -> Loads {
+        let of = [Resource::Memory, Resource::Cpus].map(|resource| Loads::of(observation, load, resource));
         let [memory, cpus] = of;
         if cpus.peak() > memory.peak() { cpus } else { memory }
     }
@@ -35,16 +44,19 @@ impl Loads {
         is_unbalanced(&Loads::new(observation, &alone))
     }
 
-    /// These items alone; what is read of others stays where it is.
-    pub(crate) fn restricted(&self, items: &[usize]) -> Loads {
-        Loads { of_items: items.iter().map(|item| self.of_items[*item].clone()).collect(), ..self.clone() }
+    /// What groups of items take together.
+    pub(crate) fn summed(&self, groups: &[Vec<usize>]) -> Loads {
+        let of_group = |group: &Vec<usize>| -> Vec<f64> {
+            (0..self.capacity.len()).map(|node| group.iter().map(|item| self.of_items[*item][node]).sum()).collect()
+        };
+        Loads { of_items: groups.iter().map(of_group).collect(), ..self.clone() }
     }
 
     /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.
-    fn of(observation: &Observation, history: &History, resource: Resource) -> Loads {
+    fn of(observation: &Observation, load: &dyn Fn(ItemId, Resource) -> f64, resource: Resource) -> Loads {
         let nodes = observation.nodes.len();
         let of_item = |item: &Item| -> Vec<f64> {
-            let load = history.load(item.id, resource);
+            let load = load(item.id, resource);
             let seen: Vec<f64> = match resource {
                 Resource::Memory => item.served.iter().map(|bytes| *bytes as f64).collect(),
                 Resource::Cpus => item.busy.clone(),

@@ -4,7 +4,8 @@
 //! many times as much columns give. Simulated.
 
 use sched::{Preset, Settings};
-use sim::workload::dealt::{Deal, Dealt, Reads};
+use sim::workload::columns::Static;
+use sim::workload::dealt::{Dealt, Reads};
 use sim::{Machine, Options, Outcome};
 
 const READS: [(&str, Reads); 5] = [
@@ -39,11 +40,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for (clients, tables, skewed) in
                 [(1, 1, false), (1, 16, false), (256, 1, false), (256, 16, false), (256, 16, true)]
             {
-                let of = |deal| -> Result<Outcome, Box<dyn std::error::Error>> {
-                    let dealt = Dealt { clients, tables, rows: 1e7, columns: 16, deal, reads, skewed };
-                    Ok(sim::run(&machine, &options, &mut dealt.workload(nodes, &options.constants))?)
+                let of = |lies| -> Result<Outcome, Box<dyn std::error::Error>> {
+                    let dealt = Dealt { clients, tables, rows: 1e7, columns: 16, reads, skewed };
+                    Ok(sim::run(&machine, &options, &mut dealt.workload(lies, &machine, &options.constants))?)
                 };
-                let (columns, whole) = (of(Deal::Columns)?, of(Deal::Tables)?);
+                let (columns, whole) = (of(Static::RrColumns)?, of(Static::RrTables)?);
                 let shown = |found: &Outcome| {
                     format!("{:.0} ({:.0}%)", found.statements_per_second(), 100.0 * found.remote_share())
                 };

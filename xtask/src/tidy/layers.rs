@@ -33,8 +33,8 @@ const LAYERS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("nearside-model", &[]),
-    ("nearside-sim", &["nearside-numa", "nearside-sched", "nearside-units"]),
-    ("nearside-lab", &["nearside-numa", "nearside-sched", "nearside-sim", "nearside-model"]),
+    ("nearside-sim", &["nearside-numa", "nearside-placer", "nearside-sched", "nearside-units"]),
+    ("nearside-lab", &["nearside-numa", "nearside-placer", "nearside-sched", "nearside-sim", "nearside-model"]),
     (
         "nearside-tools",
         &[

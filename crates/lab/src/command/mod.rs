@@ -6,6 +6,8 @@
 
 mod tables;
 
+pub(crate) use tables::aligned;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -368,21 +370,21 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CommandError> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CommandError> {
     let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
     let text = serde_json::to_string_pretty(value).map_err(|error| failure(error.into()))?;
     write_text(path, &(text + "\n"))
 }
 
 /// Writes beside the file, then renames: a reader never sees half of it.
-fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
     let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
     let unfinished = unfinished(path)?;
     std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, path)).map_err(failure)
 }
 
 /// Sees that a file can be written, before anything runs for it.
-fn can_write(path: &Path) -> Result<(), CommandError> {
+pub(crate) fn can_write(path: &Path) -> Result<(), CommandError> {
     let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
     if path.is_dir() {
         return Err(failure(io::ErrorKind::IsADirectory.into()));

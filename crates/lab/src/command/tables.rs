@@ -182,7 +182,7 @@ pub(super) fn variations(out: &mut dyn Write, found: &[VariationResult]) -> io::
 }
 
 /// Rows in columns; the last column is as long as it is.
-fn aligned(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+pub(crate) fn aligned(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let widths = rows.iter().filter_map(|row| row.get(column)).map(|cell| cut(cell).chars().count());

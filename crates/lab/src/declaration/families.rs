@@ -17,6 +17,8 @@ pub enum Placement {
     Ivp,
     /// The table in parts, each with dictionaries of its own, one part per node.
     Pp,
+    /// As `rr`, and the placer moves columns while statements run; counted once it had two minutes.
+    Placer,
 }
 
 /// How tasks find a worker (VLDB 2015, section 6).

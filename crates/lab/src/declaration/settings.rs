@@ -173,7 +173,7 @@ impl Settings {
                 positive("rows", p.rows)?;
                 positive("columns", u64::from(p.columns))?;
                 bits(p.bits_min, p.bits_max)?;
-                if p.placement == Placement::Rr {
+                if matches!(p.placement, Placement::Rr | Placement::Placer) {
                     return Err("placing is measured for ivp and pp".to_string());
                 }
                 Ok(())

@@ -22,22 +22,46 @@ const RIGHT: f64 = 16.0;
 const MARKED_MAX: usize = 40;
 
 /// What is drawn.
-pub(super) struct Chart<'a> {
-    pub(super) title: &'a str,
+pub(crate) struct Chart<'a> {
+    pub(crate) title: &'a str,
     /// What x is.
-    pub(super) x: &'a str,
+    pub(crate) x: &'a str,
     /// What y is, with its unit.
-    pub(super) y: &'a str,
+    pub(crate) y: &'a str,
     /// Simulated, modelled or measured.
-    pub(super) kind: ResultKind,
-    pub(super) log_x: bool,
-    pub(super) bars: bool,
-    pub(super) series: &'a [Series],
+    pub(crate) kind: ResultKind,
+    pub(crate) log_x: bool,
+    pub(crate) bars: bool,
+    pub(crate) series: &'a [Series],
+    /// Drawn below lines, at places of x.
+    pub(crate) marks: &'a [Mark],
+}
+
+/// Something that went on for a while.
+pub(crate) struct Mark {
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+    /// Written at the top.
+    pub(crate) label: String,
+    /// Shown to who points at it.
+    pub(crate) told: String,
 }
 
 impl Chart<'_> {
-    /// The picture; `None` without points.
+    /// The picture as a part of a page; `None` without points.
     pub(super) fn draw(&self) -> Option<String> {
+        let (body, (width, height), told) = self.drawing()?;
+        Some(body.inline(width, height, &told))
+    }
+
+    /// The picture as a file; `None` without points.
+    pub(crate) fn file(&self) -> Option<String> {
+        let (body, (width, height), _) = self.drawing()?;
+        Some(body.file(width, height))
+    }
+
+    /// The picture, its size, and what it says to those who do not see it.
+    fn drawing(&self) -> Option<(Drawing, (f64, f64), String)> {
         let points = || self.series.iter().flat_map(|series| series.points().iter().copied());
         let y_max = points().map(|p| p.1).reduce(f64::max)?;
         let y_min = points().map(|p| p.1).reduce(f64::min)?;
@@ -60,7 +84,7 @@ impl Chart<'_> {
         body.text(0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &head);
         body.text(0.0, 31.0, "fill=\"#444\"", self.y);
         let told = format!("{head}. {} over {}, {} series.", self.y, self.x, self.series.len());
-        Some(body.inline(width, height, &told))
+        Some((body, (width, height), told))
     }
 
     fn draw_lines(&self, body: &mut Drawing, y: &Scale) -> Option<()> {
@@ -77,6 +101,13 @@ impl Chart<'_> {
             let floor = TOP + HEIGHT;
             body.path(format_args!("M{at:.1} {floor:.1}v5"), "stroke=\"#767676\"");
             body.text(at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
+        }
+        for (i, mark) in self.marks.iter().enumerate() {
+            let (left, right) = (place(mark.from), place(mark.to));
+            body.told_rect(left, TOP, (right - left).max(1.5), HEIGHT, "fill=\"#c9d7ea\" stroke=\"none\"", &mark.told);
+            // Those that follow each other at once are told apart by their height.
+            let y = TOP + HEIGHT - 6.0 - 13.0 * (i % 4) as f64;
+            body.text((left + right) / 2.0, y, "text-anchor=\"middle\" font-size=\"11\" fill=\"#444\"", &mark.label);
         }
         for (i, series) in self.series.iter().enumerate() {
             let points: Vec<(f64, f64)> = series.points().iter().map(|p| (place(p.0), y.place(p.1))).collect();
@@ -245,6 +276,7 @@ mod tests {
             log_x: true,
             bars,
             series: &series,
+            marks: &[],
         };
         for bars in [false, true] {
             let svg = chart(bars).draw().expect("points");

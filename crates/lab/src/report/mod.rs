@@ -4,7 +4,7 @@
 //! Invariants: nothing is loaded from elsewhere; each chart holds figures of one kind (simulated, modelled or measured)
 //! and says which, published values dashed beside them; every section says machine, revision and seed.
 
-mod chart;
+pub(crate) mod chart;
 mod page;
 
 use std::collections::BTreeMap;
@@ -291,7 +291,8 @@ fn draw(body: &mut String, experiment: &Experiment, at: usize, figure: &Figure, 
     };
     let y = format!("{}, {}", figure.y.title(), unit_of(figure));
     let bars = matches!(figure.draw, Draw::Bars | Draw::Nodes);
-    let chart = Chart { title: &figure.title, x: &x, y: &y, kind, log_x: figure.log_x, bars, series: &series };
+    let chart =
+        Chart { title: &figure.title, x: &x, y: &y, kind, log_x: figure.log_x, bars, series: &series, marks: &[] };
     if let Some(svg) = chart.draw() {
         body.push_str("<figure>\n");
         body.push_str(&svg);

@@ -71,6 +71,8 @@ struct Live {
     issued_ns: u64,
     tasks_left: u32,
     waits: Vec<u32>,
+    /// How long each task took; empty where the workload does not ask.
+    took_ns: Vec<u64>,
 }
 
 /// What a slot's worker has at hand.
@@ -106,6 +108,8 @@ pub(super) struct Engine<'a> {
     /// When the last statement is dispatched.
     dispatched_ns: u64,
     hands: Vec<Hand>,
+    /// Per client, how long the tasks of its last statement took; empty where the workload does not ask.
+    took_ns: Vec<Vec<u64>>,
     /// Per slot, the place of its group's node.
     homes: Vec<usize>,
     tally: Tally,
@@ -142,6 +146,7 @@ impl<'a> Engine<'a> {
             issued: 0,
             dispatched_ns: 0,
             hands: homes.iter().map(hand).collect(),
+            took_ns: Vec::new(),
             homes,
             tally: Tally::new(machine, layout.slots().len()),
             event_count: 0,
@@ -154,6 +159,9 @@ impl<'a> Engine<'a> {
         self.plan_at(self.options.warm_up_ns, Event::Measure);
         self.plan_at(end_ns, Event::End);
         (0..workload.clients() as u32).for_each(|client| self.plan_at(0, Event::Issue(client)));
+        if workload.wants_times() {
+            self.took_ns = vec![Vec::new(); workload.clients()];
+        }
         self.plan_at(WATCHDOG_NS, Event::Watchdog);
         let mut ended = Vec::new();
         loop {
@@ -227,6 +235,7 @@ impl<'a> Engine<'a> {
             layout: self.layout,
             settings: self.options.settings,
             constants: &self.options.constants,
+            took_ns: self.took_ns.get(client as usize).map_or(&[], Vec::as_slice),
             random: &mut self.random,
         };
         let Some(graph) = workload.next(client as usize, &mut at) else {
@@ -247,6 +256,7 @@ impl<'a> Engine<'a> {
             issued_ns: self.now_ns,
             tasks_left: plan.tasks.len() as u32,
             waits: plan.tasks.iter().map(|task| task.waits_for).collect(),
+            took_ns: if self.took_ns.is_empty() { Vec::new() } else { vec![0; plan.tasks.len()] },
             plan: Arc::clone(&plan),
         };
         let statement = match self.free.pop() {
@@ -425,6 +435,9 @@ impl<'a> Engine<'a> {
         let mut ended = None;
         if let Some(live) = &mut self.live[hand.statement as usize] {
             let plan = Arc::clone(&live.plan);
+            if let Some(took_ns) = live.took_ns.get_mut(hand.task as usize) {
+                *took_ns = self.now_ns - hand.since_ns.min(self.now_ns);
+            }
             for then in &plan.tasks[hand.task as usize].then {
                 live.waits[*then as usize] -= 1;
                 if live.waits[*then as usize] == 0 {
@@ -435,6 +448,9 @@ impl<'a> Engine<'a> {
             live.tasks_left -= 1;
             if live.tasks_left == 0 {
                 ended = Some((live.client, live.issued_ns, plan.graph.items, plan.graph.kind));
+                if let Some(took_ns) = self.took_ns.get_mut(live.client as usize) {
+                    *took_ns = std::mem::take(&mut live.took_ns);
+                }
             }
         }
         for (task, asks, priority) in ready {

@@ -4,31 +4,23 @@
 //! where statements read several. A task reads its rows of all columns and runs near the node that most of these bytes
 //! lie on, as the product's scans do.
 //!
-//! Invariant: both ways read the same bytes with the same cpu time; only where they lie differs.
-//!
 //! # Limits
 //! Tables are alike. Results are small and not written. The hash table of a join lies where its build side's task runs.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.1, 6.1 and 6.3.
 
-use super::query::{Input, Query, QueryClients};
+use super::columns::{Column, Pass, Read, Statement, Static};
+use super::lookup::nodes_with_cpus;
+use super::placed::{Phase, Placed, PlacedClients};
 use crate::constants::Constants;
+use crate::machine::Machine;
 
 /// Bits of a code: the middle of the paper's 17 to 26.
 const BITS: f64 = 21.0;
 /// An entry of a join's hash table that is looked up in memory rather than in a cache.
 const LINES_PER_PROBE: f64 = 1.0;
-/// A statement in `n` asks for the first table where statements are skewed.
-const HOT_SHARE: (usize, usize) = (4, 5);
-
-/// What RR deals out in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deal {
-    /// Each column whole on one node; a table's first follows the last of the table before.
-    Columns,
-    /// Each table with all its columns on one node.
-    Tables,
-}
+/// The share of statements that ask for the first table where they are skewed.
+const HOT_SHARE: f64 = 0.8;
 
 /// What statements do with the columns that they read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,8 +45,6 @@ pub struct Dealt {
     pub rows: f64,
     /// Columns of each.
     pub columns: usize,
-    /// What is dealt out.
-    pub deal: Deal,
     /// What statements read.
     pub reads: Reads,
     /// Whether four of five statements ask for the first table.
@@ -62,70 +52,66 @@ pub struct Dealt {
 }
 
 impl Dealt {
-    /// The clients on a machine of `n` nodes.
-    pub fn workload(&self, nodes: usize, constants: &Constants) -> QueryClients {
-        let of = |table: usize| {
-            // Every column is the first of a statement once, so that no column is asked for more than another.
-            (0..self.columns).map(move |first| (table, first))
-        };
-        let all: Vec<(usize, usize)> = (0..self.tables).flat_map(of).collect();
-        let mut asked = all.clone();
-        if self.skewed && self.tables > 1 {
-            // Statements are drawn evenly: the hot ones stand in the list as often as they are asked for.
-            let (hot, of_all) = HOT_SHARE;
-            let times = (all.len() - self.columns) * hot / ((of_all - hot) * self.columns);
-            asked = all.iter().copied().skip(self.columns).collect();
-            asked.extend((0..times).flat_map(|_| of(0)));
-        }
-        let queries = asked.into_iter().map(|(table, first)| self.query(table, first, nodes, constants));
-        QueryClients::new(self.clients, queries.collect())
+    /// The clients on a machine, over columns that stay where they are.
+    pub fn workload(&self, lies: Static, machine: &Machine, constants: &Constants) -> PlacedClients {
+        PlacedClients::new(self.placed(lies, &nodes_with_cpus(machine), constants), machine)
     }
 
-    /// The node of a table's column.
-    pub fn node_of(&self, table: usize, column: usize, nodes: usize) -> usize {
-        match self.deal {
-            Deal::Columns => (table * self.columns + column) % nodes,
-            Deal::Tables => table % nodes,
+    /// The same, of which the placer may be told to move columns.
+    pub fn placed(&self, lies: Static, nodes: &[usize], constants: &Constants) -> Placed {
+        let columns = self.all();
+        let asked: Vec<(usize, usize)> =
+            (0..self.tables).flat_map(|table| (0..self.columns).map(move |first| (table, first))).collect();
+        // Every column is the first of a statement as often as any other of its table.
+        let weight = |(table, _): &(usize, usize)| match (self.skewed && self.tables > 1, table) {
+            (false, _) => 1.0,
+            (true, 0) => HOT_SHARE,
+            (true, _) => (1.0 - HOT_SHARE) / (self.tables - 1) as f64,
+        };
+        Placed {
+            clients: self.clients,
+            lies: lies.ranges(&columns, nodes),
+            columns,
+            statements: asked.iter().map(|(table, first)| self.statement(*table, *first, constants)).collect(),
+            phases: vec![Phase { until_ns: u64::MAX, weights: asked.iter().map(weight).collect() }],
+            period_ns: None,
+            tick_ns: 1_000_000_000,
         }
+    }
+
+    /// The columns, table by table.
+    fn all(&self) -> Vec<Column> {
+        let column = |place: usize| Column { table: place / self.columns, rows: self.rows, bytes: self.bytes() };
+        (0..self.tables * self.columns).map(column).collect()
+    }
+
+    fn bytes(&self) -> f64 {
+        self.rows * BITS / 8.0
     }
 
     /// A statement over a table that begins with this of its columns.
-    pub fn query(&self, table: usize, first: usize, nodes: usize, constants: &Constants) -> Query {
+    pub fn statement(&self, table: usize, first: usize, constants: &Constants) -> Statement {
         let per_row = |columns: usize, sums: usize| {
             constants.scan_ns_per_row() * columns as f64 + constants.sum_ns_per_row() * sums as f64
         };
-        let inputs = match self.reads {
-            Reads::Sums(columns) => vec![self.input(table, first, columns, self.rows, per_row(1, columns - 1), nodes)],
+        let pass = |table: usize, columns: usize, share: f64, ns_per_row: f64| {
+            let column = |next: usize| table * self.columns + (first + next) % self.columns;
+            let reads = (0..columns).map(|next| Read::scan(column(next), self.bytes() * share)).collect();
+            Pass { reads, cpu_ns: self.rows * share * ns_per_row, tasks_max: None }
+        };
+        let passes = match self.reads {
+            Reads::Sums(columns) => vec![pass(table, columns, 1.0, per_row(1, columns - 1))],
             // Eight aggregates, most of them over products: as the work of three sums each.
-            Reads::Groups => vec![self.input(table, first, 7, self.rows, per_row(7, 24), nodes)],
+            Reads::Groups => vec![pass(table, 7, 1.0, per_row(7, 24))],
             Reads::Join => {
-                let build_rows = self.rows / 10.0;
                 let random = constants.random_access_ns();
-                let other = (table + 1) % self.tables;
-                let build = self.input(other, first, 2, build_rows, per_row(2, 0) + random, nodes);
-                let mut probe = self.input(table, first, 3, self.rows, per_row(3, 1) + random, nodes);
-                probe.lines = self.rows * LINES_PER_PROBE / 8.0;
+                let build = pass((table + 1) % self.tables, 2, 0.1, per_row(2, 0) + random);
+                let mut probe = pass(table, 3, 1.0, per_row(3, 1) + random);
+                probe.reads[0].lines = self.rows * LINES_PER_PROBE / 8.0;
                 vec![build, probe]
             }
         };
-        Query { inputs, merge_ns: 0.0, tasks: None, kind: 0 }
-    }
-
-    fn input(&self, table: usize, first: usize, columns: usize, rows: f64, ns_per_row: f64, nodes: usize) -> Input {
-        let lies: Vec<usize> =
-            (0..columns).map(|next| self.node_of(table, (first + next) % self.columns, nodes)).collect();
-        let most = |node: &usize| lies.iter().filter(|other| *other == node).count();
-        // The first of those that hold most, as columns that weigh alike are told apart by their order.
-        let near = lies.iter().copied().rev().max_by_key(most).unwrap_or(0);
-        Input {
-            bytes: rows * columns as f64 * BITS / 8.0,
-            lines: 0.0,
-            cpu_ns: rows * ns_per_row,
-            result_bytes: 0.0,
-            result_node: None,
-            near: vec![near],
-            nodes: lies,
-        }
+        Statement { passes }
     }
 }
 
@@ -134,32 +120,21 @@ mod tests {
     use sched::{Preset, Settings};
 
     use super::*;
-    use crate::{Machine, Options};
+    use crate::Options;
 
-    fn dealt(deal: Deal, reads: Reads) -> Dealt {
-        Dealt { clients: 64, tables: 8, rows: 1e6, columns: 10, deal, reads, skewed: false }
+    fn dealt(reads: Reads) -> Dealt {
+        Dealt { clients: 64, tables: 8, rows: 1e6, columns: 10, reads, skewed: false }
     }
 
     #[test]
-    fn both_ways_read_the_same_and_differ_in_where_it_lies() {
+    fn statements_read_columns_that_follow_each_other() {
         let constants = Constants::default();
-        for reads in [Reads::Sums(1), Reads::Sums(4), Reads::Groups, Reads::Join] {
-            let of = |deal| dealt(deal, reads).query(3, 8, 4, &constants);
-            let columns = of(Deal::Columns);
-            let tables = of(Deal::Tables);
-            for (a, b) in columns.inputs.iter().zip(&tables.inputs) {
-                assert_eq!((a.bytes, a.cpu_ns, a.lines), (b.bytes, b.cpu_ns, b.lines));
-                assert!(b.nodes.iter().all(|node| *node == b.near[0]), "a table is whole");
-                assert!(a.nodes.contains(&a.near[0]));
-            }
-        }
-        let spread = dealt(Deal::Columns, Reads::Sums(4)).query(0, 0, 4, &constants);
-        assert_eq!(
-            (spread.inputs[0].nodes.as_slice(), spread.inputs[0].near.as_slice()),
-            (&[0, 1, 2, 3][..], &[0][..])
-        );
-        let most = dealt(Deal::Columns, Reads::Sums(4)).query(0, 1, 3, &constants);
-        assert_eq!((most.inputs[0].nodes.as_slice(), most.inputs[0].near.as_slice()), (&[1, 2, 0, 1][..], &[1][..]));
+        let of = |reads, first| dealt(reads).statement(3, first, &constants);
+        let columns = |statement: &Statement| statement.columns().collect::<Vec<_>>();
+        assert_eq!(columns(&of(Reads::Sums(4), 8)), [38, 39, 30, 31]);
+        assert_eq!(columns(&of(Reads::Join, 0)), [40, 41, 30, 31, 32]);
+        assert_eq!(columns(&of(Reads::Groups, 0)).len(), 7);
+        assert!(of(Reads::Groups, 0).passes[0].cpu_ns > 5.0 * of(Reads::Sums(4), 0).passes[0].cpu_ns);
     }
 
     #[test]
@@ -168,14 +143,15 @@ mod tests {
         // Bound: nobody helps the node that has the hot table.
         let settings = Settings::preset(Preset::Bound);
         let options = Options { settings, warm_up_ns: 0, measured_ns: 20_000_000, ..Options::default() };
-        let run = |deal, skewed| {
-            let mut clients = Dealt { skewed, ..dealt(deal, Reads::Sums(1)) }.workload(4, &options.constants);
+        let run = |lies, skewed| {
+            let of = Dealt { skewed, ..dealt(Reads::Sums(1)) };
+            let mut clients = of.workload(lies, &machine, &options.constants);
             crate::run(&machine, &options, &mut clients).unwrap()
         };
-        let even = run(Deal::Tables, false);
-        let hot = run(Deal::Tables, true);
+        let even = run(Static::RrTables, false);
+        let hot = run(Static::RrTables, true);
         assert!(hot.statements_per_second() < 0.6 * even.statements_per_second(), "one node has most of the work");
-        let columns = run(Deal::Columns, true);
+        let columns = run(Static::RrColumns, true);
         assert!(columns.statements_per_second() > 1.5 * hot.statements_per_second(), "its columns lie on all nodes");
     }
 }

@@ -3,15 +3,18 @@
 //! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after
 //! which. A [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last
 //! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`];
-//! [`shifting`] has units that balance themselves meanwhile.
+//! [`shifting`] has units that balance themselves meanwhile, [`placed`] columns that the placer moves, whose statements
+//! are in [`columns`].
 //!
 //! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
 //!
 //! # Limits
 //! The stages of a task run one after the other; within a stage cpu and memory overlap as its kind says.
 
+pub mod columns;
 pub mod dealt;
 pub mod lookup;
+pub mod placed;
 pub mod query;
 pub mod scan;
 pub mod shifting;
@@ -216,6 +219,9 @@ pub struct At<'a> {
     pub settings: Settings,
     /// The costs.
     pub constants: &'a Constants,
+    /// How long cpus had each task of the client's last statement, waits for memory included; empty unless the workload
+    /// [wants it](Workload::wants_times).
+    pub took_ns: &'a [u64],
     /// Random numbers of the run.
     pub random: &'a mut Random,
 }
@@ -228,6 +234,11 @@ pub trait Workload {
     /// The next statement of a client, or `None` when it is done for good. The same statement should be the same `Arc`:
     /// what a graph costs is worked out once for each.
     fn next(&mut self, client: usize, at: &mut At<'_>) -> Option<Arc<Graph>>;
+
+    /// Whether [`At::took_ns`] is to be kept.
+    fn wants_times(&self) -> bool {
+        false
+    }
 
     /// When a client that had no next statement asks again, in virtual time; `None` if it is done for good.
     fn asks_again_ns(&self, client: usize) -> Option<u64> {

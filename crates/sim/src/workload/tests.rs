@@ -19,6 +19,7 @@ fn with_at<R>(machine: &Machine, parallelism: u16, use_it: impl FnOnce(&mut At<'
         layout: &layout,
         settings,
         constants: &constants,
+        took_ns: &[],
         random: &mut random,
     })
 }

@@ -4,9 +4,11 @@
 //! Pruning changes nothing, since values are uniform: no block's summary excludes it.
 
 use sim::workload::RepeatedStatement;
+use sim::workload::columns::{Column, Static, range_scan};
+use sim::workload::placed::{Phase, Placed};
 use sim::workload::scan::{self, Hot, Placement as Lies, Scans};
 
-use super::{Bench, GB, NS, RunError, metrics, settings_of};
+use super::{Bench, GB, NS, RunError, metrics, run_placed, settings_of};
 use crate::declaration::{Columns, LayoutOrder, Placement, Placing};
 use crate::result::{Metric, Outcome};
 
@@ -17,6 +19,9 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
         bench.options.settings.parallelism = 1;
     }
     bench.options.dispatch_ns = (c.dispatch_us * 1e3) as u64;
+    if c.placement == Placement::Placer {
+        return placer(bench, c);
+    }
     let hot_columns = (c.hot_columns * f64::from(c.columns)).round() as usize;
     let scans = Scans {
         clients: c.clients as usize,
@@ -42,6 +47,39 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
         outcome.notes.push("pruning changes nothing: values are uniform".to_string());
     }
     Ok(outcome)
+}
+
+/// Runs clients over columns that the placer moves.
+fn placer(bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
+    if c.index || c.cache_sharing {
+        return Err(RunError::Refused(
+            "placement = placer: neither indexes nor shared caches are simulated".to_string(),
+        ));
+    }
+    let rows = c.rows as f64;
+    let bits = |column: u32| f64::from(c.bits_min + column % (c.bits_max - c.bits_min + 1));
+    let of_bits = |column: u32| Column { table: 0, rows, bytes: rows * bits(column) / 8.0 };
+    let columns: Vec<Column> = (0..c.columns).map(of_bits).collect();
+    let constants = &bench.options.constants;
+    let scan = |column: u32| range_scan(column as usize, rows, bits(column), c.selectivity, constants);
+    let hot = ((c.hot_columns * f64::from(c.columns)).round() as u32).min(c.columns);
+    let is_even = c.hot_queries == c.hot_columns || hot == 0 || hot == c.columns;
+    let weight = |column: u32| match column >= c.columns - hot {
+        _ if is_even => 1.0,
+        true => c.hot_queries / f64::from(hot),
+        false => (1.0 - c.hot_queries) / f64::from(c.columns - hot),
+    };
+    let from = if c.order == LayoutOrder::Blocks { Static::Blocks } else { Static::RrColumns };
+    let what = Placed {
+        clients: c.clients as usize,
+        statements: (0..c.columns).map(scan).collect(),
+        phases: vec![Phase { until_ns: u64::MAX, weights: (0..c.columns).map(weight).collect() }],
+        lies: from.ranges(&columns, &bench.nodes()),
+        columns,
+        period_ns: None,
+        tick_ns: 1_000_000_000,
+    };
+    run_placed(bench, what)
 }
 
 /// Places the table once: how long it takes, and what the placement takes of memory.
@@ -73,8 +111,8 @@ pub(super) fn placed(mut bench: Bench, p: &Placing) -> Result<Outcome, RunError>
 fn placement_of(c: &Columns, nodes: usize) -> Lies {
     let partitions = if c.partitions == 0 { nodes } else { c.partitions as usize };
     match (c.placement, c.order) {
-        (Placement::Rr, LayoutOrder::InTurn) => Lies::RoundRobin,
-        (Placement::Rr, LayoutOrder::Blocks) => Lies::Blocks,
+        (Placement::Rr | Placement::Placer, LayoutOrder::InTurn) => Lies::RoundRobin,
+        (Placement::Rr | Placement::Placer, LayoutOrder::Blocks) => Lies::Blocks,
         (Placement::Ivp, _) => Lies::Ivp(partitions),
         (Placement::Pp, _) => Lies::Pp(partitions),
     }

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 
 use numa::Topology;
 use sched::{Preset, Settings};
+use sim::workload::placed::{Placed, PlacedClients};
 use sim::{Constants, Machine, Options, Workload as Clients};
 
 use super::{Conditions, Engine, RunError};
@@ -119,6 +120,22 @@ impl Bench {
     fn nodes(&self) -> Vec<usize> {
         (0..self.machine.node_count()).filter(|node| self.machine.nodes()[*node].cpus > 0).collect()
     }
+}
+
+/// How long the placer has before anything counts: what is to move takes some tens of seconds, throttled as it is.
+const PLACER_WARM_UP_NS: u64 = 120_000_000_000;
+/// How often it looks: the product's usual period.
+const PLACER_PERIOD_NS: u64 = 1_000_000_000;
+
+/// Runs clients over columns that the placer moves.
+fn run_placed(mut bench: Bench, what: Placed) -> Result<Outcome, RunError> {
+    bench.options.warm_up_ns = PLACER_WARM_UP_NS;
+    let mut clients = PlacedClients::new(Placed { period_ns: Some(PLACER_PERIOD_NS), ..what }, &bench.machine);
+    let found = bench.run(&mut clients)?;
+    let mut outcome = metrics(&found);
+    let moved: f64 = clients.log().iter().map(|carried| carried.moved_bytes).sum();
+    outcome.notes.push(format!("the placer made {} decisions and moved {:.1} GB", clients.log().len(), moved / GB));
+    Ok(outcome)
 }
 
 /// The machine, or the part of it that is used.

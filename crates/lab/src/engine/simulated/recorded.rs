@@ -19,9 +19,11 @@ use numa::NodeId;
 use sched::Affinity;
 use sched::policy::concurrency::{Pieces, hint};
 use sim::Workload as Clients;
+use sim::workload::columns::{Column, Pass, Read, Statement, Static};
+use sim::workload::placed::{Phase, Placed};
 use sim::workload::{At, Graph, Task, TaskStage, near};
 
-use super::{Bench, NS, RunError, metrics, settings_of};
+use super::{Bench, NS, RunError, metrics, run_placed, settings_of};
 use crate::declaration::{Placement, RecordedStatement, RecordedWorkload};
 use crate::result::Outcome;
 
@@ -29,8 +31,54 @@ use crate::result::Outcome;
 pub(super) fn run(mut bench: Bench, recorded: &RecordedWorkload) -> Result<Outcome, RunError> {
     bench.options.settings = settings_of(recorded.strategy);
     let nodes = bench.nodes();
+    if recorded.placement == Placement::Placer {
+        return run_placed(bench, placed(recorded, &nodes));
+    }
     let found = bench.run(&mut Statements::new(recorded, nodes))?;
     Ok(metrics(&found))
+}
+
+/// The statements as passes over their tables, each with its share of the cpu time by bytes, drawn as often as they
+/// were recorded.
+fn placed(recorded: &RecordedWorkload, nodes: &[usize]) -> Placed {
+    let tables = tables_of(recorded);
+    // What a statement reads of a column at most is taken to be all of it.
+    let bytes = |column: usize| {
+        let reads = recorded.statements.iter().flat_map(|statement| &statement.reads);
+        reads.filter(|read| read.column == column).map(|read| read.bytes).fold(0.0, f64::max)
+    };
+    let column = |column: usize| Column { table: tables[column], rows: bytes(column).max(1.0), bytes: bytes(column) };
+    let columns: Vec<Column> = (0..recorded.columns.len()).map(column).collect();
+    let statement = |of: &RecordedStatement| {
+        let all: f64 = of.reads.iter().map(|read| read.bytes).sum();
+        let mut passes: BTreeMap<usize, Pass> = BTreeMap::new();
+        for read in &of.reads {
+            let none = || Pass { reads: Vec::new(), cpu_ns: 0.0, tasks_max: None };
+            let pass = passes.entry(tables[read.column]).or_insert_with(none);
+            pass.reads.push(Read::scan(read.column, read.bytes));
+            pass.cpu_ns += of.cpu_seconds * NS * read.bytes / all.max(f64::MIN_POSITIVE);
+        }
+        Statement { passes: passes.into_values().collect() }
+    };
+    // What reads nothing is nobody's to place.
+    let read = || recorded.statements.iter().filter(|of| of.reads.iter().any(|read| read.bytes > 0.0));
+    Placed {
+        clients: recorded.clients as usize,
+        statements: read().map(statement).collect(),
+        phases: vec![Phase { until_ns: u64::MAX, weights: read().map(|of| of.count as f64).collect() }],
+        lies: Static::RrColumns.ranges(&columns, nodes),
+        columns,
+        period_ns: None,
+        tick_ns: 1_000_000_000,
+    }
+}
+
+/// For each column the number of its table.
+fn tables_of(recorded: &RecordedWorkload) -> Vec<usize> {
+    let mut names: Vec<&str> = recorded.columns.iter().map(|column| column.table.as_str()).collect();
+    names.dedup();
+    let number = |table: &str| names.iter().position(|name| *name == table).unwrap_or(0);
+    recorded.columns.iter().map(|column| number(&column.table)).collect()
 }
 
 /// Clients with the statements that they have issued before.
@@ -47,10 +95,7 @@ struct Statements<'a> {
 
 impl<'a> Statements<'a> {
     fn new(recorded: &'a RecordedWorkload, nodes: Vec<usize>) -> Statements<'a> {
-        let mut names: Vec<&str> = recorded.columns.iter().map(|column| column.table.as_str()).collect();
-        names.dedup();
-        let number = |table: &str| names.iter().position(|name| *name == table).unwrap_or(0);
-        let tables = recorded.columns.iter().map(|column| number(&column.table)).collect();
+        let tables = tables_of(recorded);
         let counts = recorded.statements.iter().map(|statement| statement.count);
         let upto = counts.scan(0_u64, |sum, count| {
             *sum = sum.saturating_add(count);
@@ -73,7 +118,7 @@ impl<'a> Statements<'a> {
     fn pieces(&self, column: usize) -> Vec<usize> {
         let nodes = self.nodes.len();
         match self.recorded.placement {
-            Placement::Rr => vec![self.nodes[column % nodes]],
+            Placement::Rr | Placement::Placer => vec![self.nodes[column % nodes]],
             Placement::Ivp | Placement::Pp => {
                 let partitions = if self.recorded.partitions == 0 { nodes } else { self.recorded.partitions as usize };
                 let first = self.tables[column] * partitions;
@@ -93,7 +138,7 @@ impl<'a> Statements<'a> {
         let nodes: Vec<NodeId> = places.iter().map(|place| at.machine.node_id(*place)).collect();
         let pieces = match self.recorded.placement {
             _ if places.is_empty() => return 1,
-            Placement::Rr => Pieces::Whole,
+            Placement::Rr | Placement::Placer => Pieces::Whole,
             Placement::Ivp => Pieces::Partitions(places.len()),
             Placement::Pp => Pieces::Parts(places.len()),
         };

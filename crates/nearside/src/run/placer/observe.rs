@@ -47,7 +47,8 @@ pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation>
         let free_bytes = node_free_bytes(&inner.topology, *id);
         Node { id: *id, bandwidth, cpus: cpus as f64, free_bytes }
     };
-    Some(Observation { seconds, nodes: ids.iter().map(node).collect(), items })
+    // The account of traffic does not tell which columns a task read beside each other.
+    Some(Observation { seconds, nodes: ids.iter().map(node).collect(), items, together: Vec::new() })
 }
 
 /// What each node's memory gives its own cpus: by the figures of the machine where there are any, else as measured now,

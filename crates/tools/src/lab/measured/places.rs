@@ -16,6 +16,9 @@ pub fn placement(asked: &Columns, columns: usize, nodes: &[NodeId]) -> Result<St
     match asked.placement {
         Placement::Rr if asked.order == LayoutOrder::Blocks => Ok(format!("rr(blocks {all})")),
         Placement::Rr => Ok(format!("rr({all})")),
+        Placement::Placer => Err(RunError::Refused(
+            "placement = placer: simulated only; ALTER SYSTEM SET nearside.placer = on".to_string(),
+        )),
         Placement::Pp => Ok(format!("pp({partitions}, round robin, {all})")),
         Placement::Ivp if partitions > nodes.len() => Err(RunError::Refused(format!(
             "partitions = {partitions}: a column is cut into one range per node at most, and {} of this machine are \
