@@ -210,7 +210,8 @@ pub(crate) fn only(sql: &str) -> Result<Written> {
     }
 }
 
-/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it. `units = on` is the placement `units`.
+/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it. `units = on` is the placement
+/// `units`.
 ///
 /// # Errors
 /// Other options, and values that they do not have.

@@ -143,9 +143,12 @@ pub(super) fn partitions(catalog: &CatalogState) -> Vec<ArrayRef> {
     columns
 }
 
+/// A range of an object: the number of its table, replicas, which range.
+type OfRange = (u64, u64, usize, RoutedRange);
+
 /// A row per object and range of its routing table, and per unit of a table's bitmap.
 pub(super) fn routing(catalog: &CatalogState) -> Vec<ArrayRef> {
-    let mut rows: Vec<(Of<'_>, Result<(u64, u64, usize, RoutedRange), UnitRows>)> = Vec::new();
+    let mut rows: Vec<(Of<'_>, Result<OfRange, UnitRows>)> = Vec::new();
     for (table, index, keyed) in objects(catalog) {
         let routing = keyed.routing();
         let number =
@@ -153,7 +156,7 @@ pub(super) fn routing(catalog: &CatalogState) -> Vec<ArrayRef> {
         rows.extend(routing.ranges.into_iter().enumerate().map(number));
     }
     rows.extend(rows_in_units(catalog).into_iter().map(|(table, of)| ((table, None), Err(of))));
-    let range = |of: &Result<(u64, u64, usize, RoutedRange), UnitRows>| of.as_ref().ok().cloned();
+    let range = |of: &Result<OfRange, UnitRows>| of.as_ref().ok().cloned();
     let mut columns = names(&rows);
     columns.extend([
         known_numbers(rows.iter().map(|(_, of)| range(of).map(|(version, ..)| version))),

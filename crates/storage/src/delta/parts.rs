@@ -1,9 +1,10 @@
 //! The deltas of a table's parts, as one.
 //!
-//! Each part has a [`Delta`] of its own over the segments of that part alone. A statement writes those of the parts that
-//! its rows belong to, and is committed in all of them by one version: what holds for versions of one delta holds for
-//! all together (README.md beside this file). Which parts have rows at all is kept in a bitmap, the bitmap partition
-//! table of Kissinger et al. (ADMS 2014, section 3.2), so that a reader of a table in many parts looks at these alone.
+//! Each part has a [`Delta`] of its own over the segments of that part alone. A statement writes those of the parts
+//! that its rows belong to, and is committed in all of them by one version: what holds for versions of one delta holds
+//! for all together (README.md beside this file). Which parts have rows at all is kept in a bitmap, the bitmap
+//! partition table of Kissinger et al. (ADMS 2014, section 3.2), so that a reader of a table in many parts looks at
+//! these alone.
 //!
 //! # Invariants
 //! - Rows of all logs have numbers of their own: the part in the upper bits, the row of its log in the lower ones.
@@ -379,7 +380,7 @@ impl Deltas {
         let count = parts.len();
         let delta = parts.get_mut(part).ok_or(StoreError::NotThere { what: "part", index: part, count })?;
         // Where it is the only part with segments, segments are counted as its delta counts them.
-        let mut alone = vec![Arc::new(Part::default()); part];
+        let mut alone: Vec<Arc<Part>> = (0..part).map(|_| Arc::default()).collect();
         alone.extend(base.parts.get(part).cloned());
         let alone = TableVersion { schema: Arc::clone(&base.schema), parts: alone, version: base.version };
         *delta = delta.moved(compacted, &alone)?;
@@ -519,8 +520,8 @@ impl Places<'_> {
 }
 
 impl DeltasWrite {
-    /// Number of the first of the rows of each part, in the order in which they were given; behind those, of parts where
-    /// rows died alone, any.
+    /// Number of the first of the rows of each part, in the order in which they were given; behind those, of parts
+    /// where rows died alone, any.
     pub fn first_rows(&self) -> impl Iterator<Item = u32> {
         let number = |(part, write): &(usize, DeltaWrite)| self.deltas.number_of(*part, write.first_row());
         self.first.iter().chain(&self.others).map(number)

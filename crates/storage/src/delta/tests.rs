@@ -12,6 +12,7 @@ use numa::{Allocator, Policy};
 use super::dead::DEAD_ROW_BYTES;
 use super::*;
 use crate::segment::{Part, Segment};
+use crate::surface_schema;
 use crate::tests::data::{Random, SHAPES, array, opaque_types, ordered_types};
 use crate::tests::{Cancelling, Threads, assert_same, batch_of, schema_of};
 use crate::{ColumnAllocator, Compacted, Encoding, Parallel, RowsToDelete, Serial, Stager, build_part};

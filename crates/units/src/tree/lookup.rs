@@ -91,8 +91,8 @@ impl Tree {
         }
     }
 
-    /// Asks for what a change of each of at most `GROUP` keys reads and writes, as look-ups of them would; a change of a
-    /// tree of which nothing is in a cache costs as much as a look-up then. Gives the slots that the keys lead to.
+    /// Asks for what a change of each of at most `GROUP` keys reads and writes, as look-ups of them would; a change of
+    /// a tree of which nothing is in a cache costs as much as a look-up then. Gives the slots that the keys lead to.
     pub(super) fn ask_for_many(&self, keys: &[u64]) -> [u64; GROUP] {
         self.descend(self.root(), keys)
     }
