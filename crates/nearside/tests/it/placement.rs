@@ -29,6 +29,7 @@ fn placements(nodes: &[u32]) -> Vec<String> {
         format!("node({last})"),
         "pp(2)".into(),
         "rr(blocks)".into(),
+        "units".into(),
         "rr_tables".into(),
         "replicated".into(),
         "interleaved".into(),
@@ -354,6 +355,19 @@ fn columns_lie_where_the_placement_says() {
     let report =
         text(&session, "SELECT moved_bytes > 0, rewritten_bytes > 0, stuck_bytes FROM nearside.placement_changes");
     assert!(report.contains("true"), "{report}");
+    // Each unit's rows lie on its node.
+    set(&session, "units");
+    let sql = "SELECT unit, node FROM nearside.partitions WHERE \"table\" = 't' ORDER BY unit";
+    let batches = session.query(sql).and_then(|rows| rows.collect_all()).unwrap();
+    let mut units = 0;
+    for batch in &batches {
+        let numbers = |column: usize| batch.column(column).as_primitive::<UInt32Type>().values().to_vec();
+        for (unit, node) in numbers(0).into_iter().zip(numbers(1)) {
+            assert_eq!(nodes_of(&pages(&session), |_, p, _| p == unit), BTreeSet::from([node]), "unit {unit}");
+            units += 1;
+        }
+    }
+    assert_eq!(units, database.scheduler().threads());
 }
 
 #[test]
