@@ -2,16 +2,15 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 use sim::{Machine, Options};
 
 use super::suite::{Case, NAMES, NOT_YET, case, settings_of};
-use super::{Verdict, chart, judge, phases, search};
+use super::{Verdict, chart, judge, mean, phases, search};
 use crate::command::{CommandError, Context, aligned, can_write, write_json, write_text};
-use crate::run::RunFailure;
+use crate::result::ResultKind;
+use crate::run::{RunFailure, on_threads};
 
 /// Machines of the suite unless the caller names others.
 pub const MACHINES: [&str; 4] = ["ivybridge-ex-4", "westmere-ex-8", "eris-amd-8", "skylake-2-snc-on"];
@@ -56,6 +55,10 @@ pub struct Judged {
     pub lost: Vec<(String, Verdict)>,
     /// The seed.
     pub seed: u64,
+    /// As in [`PlacerArguments`]: V6 has at least what the paper's figures come to.
+    pub dispatch_us: f64,
+    /// Always `simulated`.
+    pub kind: ResultKind,
     /// The revision that simulated.
     pub revision: String,
 }
@@ -99,7 +102,8 @@ pub fn placer(arguments: &PlacerArguments, context: &Context<'_>, out: &mut dyn 
         }
     }
     let (seed, revision) = (arguments.seed, context.revision.clone());
-    let judged = Judged { suite, tried: arguments.search, lost, seed, revision };
+    let (dispatch_us, kind) = (arguments.dispatch_us, ResultKind::Simulated);
+    let judged = Judged { suite, tried: arguments.search, lost, seed, dispatch_us, kind, revision };
     if let Some(path) = &arguments.json {
         write_json(path, &judged)?;
     }
@@ -145,29 +149,11 @@ fn all<T: Send>(
     context: &Context<'_>,
     work: impl Fn(usize) -> Result<T, sim::SimError> + Sync,
 ) -> Result<Vec<T>, CommandError> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<T, sim::SimError>)>> = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..context.threads.min(count) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    if place >= count || context.stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let of = work(place);
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((place, of));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if done.len() < count {
-        return Err(CommandError::Run(RunFailure::Stopped { done: done.len(), all: count }));
-    }
-    done.sort_by_key(|(place, _)| *place);
-    let of = |(_, of): (usize, Result<T, sim::SimError>)| of.map_err(|error| CommandError::Refused(error.to_string()));
-    done.into_iter().map(of).collect()
+    let done: Vec<_> = on_threads(context.threads, count, context.stop, |place| Some(work(place)));
+    let are_done = done.iter().flatten().count();
+    let done = done.into_iter().collect::<Option<Vec<_>>>();
+    let done = done.ok_or(CommandError::Run(RunFailure::Stopped { done: are_done, all: count }))?;
+    done.into_iter().map(|of| of.map_err(|error| CommandError::Refused(error.to_string()))).collect()
 }
 
 fn table(out: &mut dyn Write, suite: &[Verdict]) -> Result<(), CommandError> {
@@ -186,7 +172,6 @@ fn table(out: &mut dyn Write, suite: &[Verdict]) -> Result<(), CommandError> {
         "misses",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
     for of in suite {
         let best = of.best_static();
         rows.push(vec![

@@ -27,7 +27,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub enum Must {
     /// At least 95% of the best placement that does not change.
     ComeNear,
-    /// Besides, leave everything where it is: round-robin is the best already.
+    /// Besides, leave everything where it is, also where ranges would be a little better.
     LeaveAlone,
 }
 

@@ -98,59 +98,79 @@ pub fn run(engine: &dyn Engine, jobs: &[Job], context: RunContext<'_>) -> Result
         Some(store) => open_files(engine, jobs, options, store)?,
         None => BTreeMap::new(),
     };
-    let results: Mutex<Vec<Option<JobResult>>> = Mutex::new(vec![None; jobs.len()]);
     let failure: Mutex<Option<StoreError>> = Mutex::new(None);
     let order = longest_first(engine, jobs, options, stop);
-    let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
-    let work = || {
-        while !stop.load(Ordering::Relaxed) {
-            let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-            let job = &jobs[at];
-            let file = files.get(&job.experiment);
-            let settings = as_json(&job.point.named);
-            let kept = file.and_then(|file| file.get(&key(&job.experiment, &settings, options.seed, job.seconds)));
-            let result = match kept {
-                Some(record) => Ok(record.clone()),
-                None => {
-                    let conditions = Conditions { seed: options.seed, seconds: job.seconds, stop };
-                    engine.run(&job.point, conditions).map(|outcome| Record {
-                        experiment: job.experiment.clone(),
-                        settings,
-                        seed: options.seed,
-                        seconds: job.seconds,
-                        kind: engine.kind(),
-                        outcome,
-                    })
-                }
-            };
-            if result == Err(RunError::Stopped) {
-                return;
+    let work = |place: usize| {
+        let job = &jobs[order[place]];
+        let file = files.get(&job.experiment);
+        let settings = as_json(&job.point.named);
+        let kept = file.and_then(|file| file.get(&key(&job.experiment, &settings, options.seed, job.seconds)));
+        let result = match kept {
+            Some(record) => Ok(record.clone()),
+            None => {
+                let conditions = Conditions { seed: options.seed, seconds: job.seconds, stop };
+                engine.run(&job.point, conditions).map(|outcome| Record {
+                    experiment: job.experiment.clone(),
+                    settings,
+                    seed: options.seed,
+                    seconds: job.seconds,
+                    kind: engine.kind(),
+                    outcome,
+                })
             }
-            if let (Some(file), None, Ok(record)) = (file, kept, &result)
-                && let Err(error) = file.add(record)
-            {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                return;
-            }
-            results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { experiment: &job.experiment, done, all: jobs.len() });
+        };
+        if result == Err(RunError::Stopped) {
+            return None;
         }
+        if let (Some(file), None, Ok(record)) = (file, kept, &result)
+            && let Err(error) = file.add(record)
+        {
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            return None;
+        }
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(Progress { experiment: &job.experiment, done, all: jobs.len() });
+        Some(result)
     };
-    std::thread::scope(|scope| {
-        for _ in 1..options.threads.clamp(1, engine.parallel_max()).min(jobs.len().max(1)) {
-            scope.spawn(work);
-        }
-        work();
-    });
+    let threads = options.threads.clamp(1, engine.parallel_max());
+    let found = on_threads(threads, jobs.len(), stop, work);
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error.into());
     }
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let done = done.into_inner();
-    let all = jobs.len();
+    let mut results: Vec<Option<JobResult>> = vec![None; jobs.len()];
+    order.into_iter().zip(found).for_each(|(at, result)| results[at] = result);
+    let (done, all) = (done.into_inner(), jobs.len());
     results.into_iter().collect::<Option<Vec<_>>>().ok_or(RunFailure::Stopped { done, all })
+}
+
+/// Does pieces of work in their order on several threads, of which one that gets `None` ends; results by place, `None`
+/// of what was not done.
+pub(crate) fn on_threads<T: Send>(
+    threads: usize,
+    count: usize,
+    stop: &AtomicBool,
+    work: impl Fn(usize) -> Option<T> + Sync,
+) -> Vec<Option<T>> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<T>>> = Mutex::new((0..count).map(|_| None).collect());
+    let thread = || {
+        while !stop.load(Ordering::Relaxed) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            if place >= count {
+                return;
+            }
+            let Some(result) = work(place) else { return };
+            results.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(result);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(count.max(1)) {
+            scope.spawn(thread);
+        }
+        thread();
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The places of the jobs, those that take long first; equal ones in their order.

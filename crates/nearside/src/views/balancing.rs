@@ -82,17 +82,19 @@ fn names<T>(rows: &[(Of<'_>, T)]) -> Vec<ArrayRef> {
     ]
 }
 
-/// The rows that a unit has of a table.
-struct UnitRows {
+/// What a unit has of an index's keys or of a table's rows.
+struct UnitPart {
     unit: u32,
-    node: NodeId,
-    rows: u64,
+    node: Option<NodeId>,
+    keys: u64,
     bytes: u64,
+    /// Of an index's keys.
+    counts: Option<PartitionCounts>,
 }
 
 /// What the units have of tables whose rows are in them: units that have none are left out, as the bitmap partition
 /// table leaves them out.
-fn rows_in_units(catalog: &CatalogState) -> Vec<(&TableEntry, UnitRows)> {
+fn rows_in_units(catalog: &CatalogState) -> Vec<(Of<'_>, UnitPart)> {
     let mut all = Vec::new();
     for table in catalog.tables() {
         let Some(nodes) = table.placement.units() else { continue };
@@ -106,9 +108,10 @@ fn rows_in_units(catalog: &CatalogState) -> Vec<(&TableEntry, UnitRows)> {
             let of_base: usize = segments.iter().map(SegmentVersion::live_rows).sum();
             let columns = segments.iter().flat_map(|of| of.segment.columns());
             let codes: usize = columns.map(|column| column.bytes_codes()).sum();
-            let rows = (of_base + of_delta.live_rows).saturating_sub(of_delta.dead_base_rows) as u64;
+            let keys = (of_base + of_delta.live_rows).saturating_sub(of_delta.dead_base_rows) as u64;
             let bytes = codes as u64 + of_delta.bytes;
-            all.push((table.as_ref(), UnitRows { unit: unit as u32, node: *node, rows, bytes }));
+            let part = UnitPart { unit: unit as u32, node: Some(*node), keys, bytes, counts: None };
+            all.push(((table.as_ref(), None), part));
         }
     }
     all
@@ -120,54 +123,62 @@ fn words(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
 
 /// A row per object and unit that has a partition of it, and per unit that has rows of a table.
 pub(super) fn partitions(catalog: &CatalogState) -> Vec<ArrayRef> {
+    let part = |of: PartitionCounts| UnitPart {
+        unit: of.unit as u32,
+        node: of.node,
+        keys: of.pairs,
+        bytes: of.bytes,
+        counts: Some(of),
+    };
     let of_objects = objects(catalog).flat_map(|(table, index, keyed)| {
-        let of = keyed.partitions().into_iter();
-        of.map(move |of| ((table, Some((index, keyed))), Ok::<_, UnitRows>(of)))
+        keyed.partitions().into_iter().map(move |of| ((table, Some((index, keyed))), part(of)))
     });
-    let of_tables = rows_in_units(catalog).into_iter().map(|(table, of)| ((table, None), Err(of)));
-    let rows: Vec<(Of<'_>, Result<PartitionCounts, UnitRows>)> = of_objects.chain(of_tables).collect();
-    let of_keys = |of: &Result<PartitionCounts, UnitRows>| of.as_ref().ok().cloned();
-    let mean = rows.iter().map(|(_, of)| Some(of.as_ref().ok()?.time_per_key?.as_nanos() as f64));
+    let rows: Vec<(Of<'_>, UnitPart)> = of_objects.chain(rows_in_units(catalog)).collect();
+    let mean = rows.iter().map(|(_, of)| Some(of.counts?.time_per_key?.as_nanos() as f64));
     let mut columns = names(&rows);
     columns.extend([
-        ids(rows.iter().map(|(_, of)| Some(of.as_ref().map_or_else(|of| of.unit, |of| of.unit as u32)))),
-        ids(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| Some(of.node), |of| of.node).map(|node| node.0))),
-        known_numbers(rows.iter().map(|(_, of)| of_keys(of).map(|of| of.ranges as u64))),
-        words(rows.iter().map(|(_, of)| of_keys(of)?.first_key)),
-        words(rows.iter().map(|(_, of)| of_keys(of)?.last_key)),
-        numbers(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| of.rows, |of| of.pairs))),
-        numbers(rows.iter().map(|(_, of)| of.as_ref().map_or_else(|of| of.bytes, |of| of.bytes))),
-        known_numbers(rows.iter().map(|(_, of)| of_keys(of).map(|of| of.accesses))),
+        ids(rows.iter().map(|(_, of)| Some(of.unit))),
+        ids(rows.iter().map(|(_, of)| of.node.map(|node| node.0))),
+        known_numbers(rows.iter().map(|(_, of)| of.counts.map(|of| of.ranges as u64))),
+        words(rows.iter().map(|(_, of)| of.counts?.first_key)),
+        words(rows.iter().map(|(_, of)| of.counts?.last_key)),
+        numbers(rows.iter().map(|(_, of)| of.keys)),
+        numbers(rows.iter().map(|(_, of)| of.bytes)),
+        known_numbers(rows.iter().map(|(_, of)| of.counts.map(|of| of.accesses))),
         Arc::new(mean.collect::<Float64Array>()),
     ]);
     columns
 }
 
-/// A range of an object: the number of its table, replicas, which range.
-type OfRange = (u64, u64, usize, RoutedRange);
+/// Where commands for a range go, or scans of a unit's rows.
+struct Route {
+    unit: u32,
+    node: Option<NodeId>,
+    /// Of an index: which range, and the table's number and copies.
+    range: Option<(RoutedRange, u32, u64, u64)>,
+}
 
 /// A row per object and range of its routing table, and per unit of a table's bitmap.
 pub(super) fn routing(catalog: &CatalogState) -> Vec<ArrayRef> {
-    let mut rows: Vec<(Of<'_>, Result<OfRange, UnitRows>)> = Vec::new();
+    let mut rows: Vec<(Of<'_>, Route)> = Vec::new();
     for (table, index, keyed) in objects(catalog) {
         let routing = keyed.routing();
-        let number =
-            |(range, of)| ((table, Some((index, keyed))), Ok((routing.version, routing.replicas as u64, range, of)));
-        rows.extend(routing.ranges.into_iter().enumerate().map(number));
+        for (number, of) in (0..).zip(routing.ranges) {
+            let range = Some((of, number, routing.version, routing.replicas as u64));
+            rows.push(((table, Some((index, keyed))), Route { unit: of.unit as u32, node: of.node, range }));
+        }
     }
-    rows.extend(rows_in_units(catalog).into_iter().map(|(table, of)| ((table, None), Err(of))));
-    let range = |of: &Result<OfRange, UnitRows>| of.as_ref().ok().cloned();
+    let route = |(of, part): (_, UnitPart)| (of, Route { unit: part.unit, node: part.node, range: None });
+    rows.extend(rows_in_units(catalog).into_iter().map(route));
     let mut columns = names(&rows);
     columns.extend([
-        known_numbers(rows.iter().map(|(_, of)| range(of).map(|(version, ..)| version))),
-        known_numbers(rows.iter().map(|(_, of)| range(of).map(|(_, replicas, ..)| replicas))),
-        ids(rows.iter().map(|(_, of)| range(of).map(|(_, _, range, _)| range as u32))),
-        words(rows.iter().map(|(_, of)| range(of).map(|(.., of)| of.first))),
-        words(rows.iter().map(|(_, of)| range(of).map(|(.., of)| of.last))),
-        ids(rows.iter().map(|(_, of)| Some(of.as_ref().map_or_else(|of| of.unit, |(.., of)| of.unit as u32)))),
-        ids(rows
-            .iter()
-            .map(|(_, of)| of.as_ref().map_or_else(|of| Some(of.node), |(.., of)| of.node).map(|node| node.0))),
+        known_numbers(rows.iter().map(|(_, of)| of.range.map(|(.., version, _)| version))),
+        known_numbers(rows.iter().map(|(_, of)| of.range.map(|(.., replicas)| replicas))),
+        ids(rows.iter().map(|(_, of)| of.range.map(|(_, number, ..)| number))),
+        words(rows.iter().map(|(_, of)| of.range.map(|(of, ..)| of.first))),
+        words(rows.iter().map(|(_, of)| of.range.map(|(of, ..)| of.last))),
+        ids(rows.iter().map(|(_, of)| Some(of.unit))),
+        ids(rows.iter().map(|(_, of)| of.node.map(|node| node.0))),
     ]);
     columns
 }

@@ -44,6 +44,7 @@ const SCALE_MAX: f64 = 100_000.0;
   nearside tpch --scale 10 --runs 5
   nearside tpch --queries 1,6 --threads 2
   nearside tpch --data sf10/ --json times.json
+  nearside tpch --keys                     with the tables' primary keys declared
   nearside tpch --placement ivp --placement 'lineitem=pp(4, hash(l_orderkey))'
   nearside tpch --scale 1 --save sf1/      also writes sf1/lineitem.parquet, ..
 
@@ -194,6 +195,7 @@ fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
         scale,
         threads: database.scheduler().threads(),
         source,
+        keys: arguments.keys,
         measured: true,
         load_s,
         resident_bytes: numa::resident_bytes(),

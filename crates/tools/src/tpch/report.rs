@@ -72,6 +72,8 @@ pub struct Report {
     pub threads: usize,
     /// Where the rows came from: `generated` or `parquet`.
     pub source: &'static str,
+    /// Whether the tables' primary keys are declared.
+    pub keys: bool,
     /// Always true: no figure here is simulated.
     pub measured: bool,
     /// Generating (or reading), encoding and placing all tables.
@@ -112,9 +114,10 @@ impl Report {
         let plural = if threads == 1 { "" } else { "s" };
         let rows = thousands(rows);
         let source = self.source;
+        let keys = if self.keys { ", primary keys declared" } else { "" };
         writeln!(
             out,
-            "load      {load_s:.2} s: scale {}, {rows} rows, {source}, {threads} thread{plural}",
+            "load      {load_s:.2} s: scale {}, {rows} rows, {source}{keys}, {threads} thread{plural}",
             self.scale
         )?;
         writeln!(
@@ -210,6 +213,7 @@ mod tests {
             scale: 0.01,
             threads: 2,
             source: "generated",
+            keys: true,
             measured: true,
             load_s: 1.5,
             resident_bytes: 1 << 30,
@@ -243,7 +247,17 @@ mod tests {
         report.queries.iter().try_for_each(|query| Report::write_query(&mut out, query)).unwrap();
         report.write_end(&mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        for piece in ["a machine", "15,000", "node 2", "2.0 MiB", "0.0020", "ok", "failed: out of memory", "1 of 2"] {
+        for piece in [
+            "a machine",
+            "15,000",
+            "node 2",
+            "2.0 MiB",
+            "primary keys",
+            "0.0020",
+            "ok",
+            "failed: out of memory",
+            "1 of 2",
+        ] {
             assert!(text.contains(piece), "{piece} in\n{text}");
         }
     }
@@ -255,6 +269,7 @@ mod tests {
         for field in ["machine", "scale", "threads", "load_s", "resident_bytes", "peak_resident_bytes", "revision"] {
             assert!(!json[field].is_null(), "{field}");
         }
+        assert_eq!(json["keys"], true);
         assert_eq!(json["queries"][0]["query"], 6);
         assert_eq!(json["queries"][0]["check"], "ok");
         assert_eq!(json["queries"][0]["median_s"], 0.002);
