@@ -44,6 +44,7 @@ fn sums_that_overflow_are_refused() {
 #[test]
 fn threads_never_reserve_more_than_the_limit() {
     const LIMIT: u64 = 10_000;
+    const STEP: u64 = 900;
     let database = Budget::new("database", LIMIT);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -54,7 +55,7 @@ fn threads_never_reserve_more_than_the_limit() {
             scope.spawn(move || {
                 let mut held = Vec::new();
                 for step in 0..20_000u64 {
-                    match statement.reserve((step * 31 + worker * 17) % 900) {
+                    match statement.reserve((step * 31 + worker * 17) % STEP) {
                         Ok(reservation) => held.push(reservation),
                         Err(_) => held.clear(),
                     }
@@ -71,7 +72,9 @@ fn threads_never_reserve_more_than_the_limit() {
     });
     assert!(!over.load(Ordering::Relaxed), "a budget was passed");
     assert_eq!(database.used_bytes(), 0);
-    assert!(database.peak_bytes() <= LIMIT && database.peak_bytes() > LIMIT / 2);
+    assert!(database.peak_bytes() <= LIMIT);
+    // Threads that never meet stop at their own limit each; a refusal of either limit leaves less than a step free.
+    assert!(database.peak_bytes() > LIMIT / 2 - STEP);
 }
 
 /// What a test does to a tree of three budgets: a root, its child and its grandchild.
