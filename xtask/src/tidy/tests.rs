@@ -1,6 +1,5 @@
 //! The repository itself is tidy; and the helper with which each rule's tests build a bad example.
 
-use std::path::Path;
 
 use super::*;
 
@@ -17,8 +16,7 @@ pub(super) fn errors(rule: fn(&Tree, &mut Report), files: &[(&str, &str)]) -> Ve
 
 #[test]
 fn the_repository_is_tidy() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let report = check(&Tree::read(root).unwrap());
+    let report = check(&Tree::read(&crate::workspace_root()).unwrap());
     let errors: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
     assert!(errors.is_empty(), "`cargo xtask tidy` finds:\n{}", errors.join("\n"));
 }

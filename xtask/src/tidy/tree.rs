@@ -170,8 +170,7 @@ mod tests {
 
     #[test]
     fn the_workspace_describes_itself() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let tree = Tree::read(root).unwrap();
+        let tree = Tree::read(&crate::workspace_root()).unwrap();
         let numa = tree.packages.iter().find(|package| package.name == "nearside-numa").unwrap();
         assert_eq!(numa.folder, "crates/numa");
         assert!(numa.dependencies.iter().any(|dependency| dependency.name == "libc" && !dependency.dev));

@@ -64,8 +64,8 @@ fn run(path: &Path) {
 
 #[test]
 fn every_file_passes() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    // Tests run in the folder of their crate, wherever that is by now; the path of the build may be another clone's.
+    let mut files: Vec<_> = std::fs::read_dir("tests/slt").unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "slt"));
     files.sort();
     assert!(files.len() >= 5, "the SQL files are missing");
