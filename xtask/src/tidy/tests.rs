@@ -1,6 +1,5 @@
 //! The repository itself is tidy; and the helper with which each rule's tests build a bad example.
 
-
 use super::*;
 
 /// What `rule` reports on a repository of just these files, as `path:line: message` lines.
