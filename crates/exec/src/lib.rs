@@ -57,4 +57,4 @@ pub use tasks::feedback::{Feedback, TaskShape};
 pub use tasks::parallel::SchedParallel;
 pub use tasks::profile::{OperatorProfile, Profile};
 pub use tasks::rows::{RowsRead, account_rows};
-pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};
+pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, TouchedTogether, Traffic, TrafficLine};

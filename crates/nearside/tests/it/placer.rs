@@ -58,8 +58,22 @@ fn until(what: &str, session: &Session, sql: &str) {
     }
 }
 
-/// Clients that read one column, and one that writes, until they are told to stop.
-fn beside<T>(database: &Database, written: &AtomicI64, work: impl FnOnce() -> T) -> T {
+/// Those of some rows for which the query of the clients asks.
+fn is_found(row: &i64) -> bool {
+    row * 31 % 1000 % 7 == 3
+}
+
+/// Reads one column.
+const COUNT: &str = "SELECT count(*) FROM t WHERE v % 7 = 3";
+/// Reads two together.
+const SUM: &str = "SELECT CAST(sum(w) AS BIGINT) FROM t WHERE v % 7 = 3";
+
+/// Clients that ask for something, and one that writes, until they are told to stop.
+fn beside<T>(database: &Database, written: &AtomicI64, query: &str, work: impl FnOnce() -> T) -> T {
+    let expected = match query {
+        COUNT => (0..ROWS).filter(is_found).count() as i64,
+        _ => (0..ROWS).filter(is_found).map(|row| row % 5).sum(),
+    };
     let is_over = AtomicBool::new(false);
     struct Ends<'a>(&'a AtomicBool);
     impl Drop for Ends<'_> {
@@ -73,8 +87,7 @@ fn beside<T>(database: &Database, written: &AtomicI64, work: impl FnOnce() -> T)
             scope.spawn(|| {
                 let session = database.session();
                 while !is_over.load(Ordering::SeqCst) {
-                    let found = number(&session, "SELECT count(*) FROM t WHERE v % 7 = 3");
-                    assert_eq!(found, (0..ROWS).filter(|row| row * 31 % 1000 % 7 == 3).count() as i64);
+                    assert_eq!(number(&session, query), expected);
                 }
             });
         }
@@ -91,16 +104,14 @@ fn beside<T>(database: &Database, written: &AtomicI64, work: impl FnOnce() -> T)
     })
 }
 
-/// One column is asked for by all: it is divided over the nodes, where the page map shows it, while queries and a
-/// writer go on; a user undoes that; what a user placed is left alone.
-#[test]
-fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
+/// A database with the table, and a session; `None` where the machine has one node.
+fn with_a_table() -> Option<(Database, Session)> {
     let database = Database::builder().memory_bytes(1 << 30).build().unwrap();
     let session = database.session();
     let count = number(&session, "SELECT count(*) FROM nearside.nodes WHERE usable AND cpus <> ''");
     if count < 2 {
         eprintln!("skipped: this machine has one memory node");
-        return;
+        return None;
     }
     session.execute("ALTER SYSTEM SET nearside.placer_period_ms = 300").unwrap();
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT, w BIGINT)").unwrap();
@@ -109,11 +120,36 @@ fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
         let values = "value, value * 31 % 1000, value % 5";
         session.execute(&format!("INSERT INTO t SELECT {values} FROM generate_series({first}, {last})")).unwrap();
     }
+    Some((database, session))
+}
+
+/// Two columns are asked for together by all: they go to the same nodes, with the same ranges.
+#[test]
+fn columns_that_are_read_together_go_together() {
+    let Some((database, session)) = with_a_table() else { return };
+    let done = "FROM nearside.placement_log WHERE \"column\" IN ('v', 'w') AND outcome = 'done'";
+    beside(&database, &AtomicI64::new(0), SUM, || {
+        session.execute("ALTER SYSTEM SET nearside.placer = on").unwrap();
+        until("a move of both", &session, &format!("SELECT count(DISTINCT \"column\") / 2 {done}"));
+    });
+    session.execute("ALTER SYSTEM SET nearside.placer = off").unwrap();
+    let log = rows(&session, &format!("SELECT \"column\", to_placement {done} ORDER BY number"));
+    let last = |column: &str| &log.iter().rfind(|line| line[0] == column).expect("it was moved")[1];
+    assert!(last("v").starts_with("ivp("), "{log:?}");
+    assert_eq!(last("v"), last("w"), "{log:?}");
+    assert_eq!(nodes_of(&session, "v"), nodes_of(&session, "w"));
+}
+
+/// One column is asked for by all: it is divided over the nodes, where the page map shows it, while queries and a
+/// writer go on; a user undoes that; what a user placed is left alone.
+#[test]
+fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
+    let Some((database, session)) = with_a_table() else { return };
     assert_eq!(nodes_of(&session, "v").len(), 1);
 
     // Only said.
     let written = AtomicI64::new(0);
-    beside(&database, &written, || {
+    beside(&database, &written, COUNT, || {
         session.execute("ALTER SYSTEM SET nearside.placer = advise").unwrap();
         until("advice", &session, "SELECT count(*) FROM nearside.advice WHERE \"column\" = 'v'");
     });
@@ -121,7 +157,7 @@ fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
     session.execute("ALTER SYSTEM SET nearside.placer = off").unwrap();
 
     let done = "FROM nearside.placement_log WHERE \"column\" = 'v' AND outcome = 'done'";
-    beside(&database, &written, || {
+    beside(&database, &written, COUNT, || {
         session.execute("ALTER SYSTEM SET nearside.placer = on").unwrap();
         until("a move", &session, &format!("SELECT count(*) {done}"));
         let before = written.load(Ordering::SeqCst);
@@ -147,7 +183,7 @@ fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
     // What a user places is a user's.
     session.execute("ALTER TABLE t ALTER COLUMN v SET PLACEMENT 'local'").unwrap();
     let lines = number(&session, "SELECT count(*) FROM nearside.placement_log");
-    beside(&database, &written, || {
+    beside(&database, &written, COUNT, || {
         session.execute("ALTER SYSTEM SET nearside.placer = on").unwrap();
         std::thread::sleep(Duration::from_secs(4));
     });

@@ -30,11 +30,14 @@ use super::feedback::Feedback;
 use super::places::current_node;
 
 mod ledger;
+mod together;
 
 pub(crate) use ledger::{
     GROUPS, JOIN_TABLES, KeptColumn, KeptRows, LookUps, ROWS_KEPT, ROWS_SEEN, SORT_KEYS, Task, WINDOW_RESULTS,
     add_line, is_untypical, note, note_kept, note_kept_read, note_values,
 };
+use together::ColumnSets;
+pub use together::TouchedTogether;
 
 /// Tables (and earlier columns of them) that an account tells apart, and each of its parts: which of more are told
 /// apart hangs on the threads that read them.
@@ -193,6 +196,7 @@ struct State {
     /// Numbers of the tables of a name: one of each that had other columns.
     named: HashMap<Arc<str>, Vec<u32>, FixedState>,
     lines: HashMap<Key, Touched, FixedState>,
+    together: ColumnSets,
     /// Dictionaries of the columns that a statement reads.
     dictionaries: HashMap<DictionaryId, Arc<dyn DictionaryBytes>, FixedState>,
 }
@@ -271,10 +275,7 @@ impl Traffic {
 
     /// Everything so far, by table, column, part, component, phase and nodes.
     pub fn lines(&self) -> Vec<TrafficLine> {
-        let mut state = State::default();
-        for part in std::iter::once(&self.first).chain(&self.others) {
-            state.absorb(&part.0.lock());
-        }
+        let state = self.sum();
         let line = |(key, touched): (&Key, &Touched)| {
             let (table, schema) = &state.tables[key.item.table as usize];
             let column = schema.fields().get(key.item.column as usize).map(|field| field.name().clone());
@@ -300,6 +301,21 @@ impl Traffic {
         lines.into_iter().map(|(_, line)| line).collect()
     }
 
+    /// Columns that the same tasks touched so far, by table and set of columns. Of rows that were found by their key
+    /// nothing is told: who reads those runs near no node.
+    pub fn together(&self) -> Vec<TouchedTogether> {
+        let state = self.sum();
+        state.together.told(&state.tables)
+    }
+
+    fn sum(&self) -> State {
+        let mut state = State::default();
+        for part in std::iter::once(&self.first).chain(&self.others) {
+            state.absorb(&part.0.lock());
+        }
+        state
+    }
+
     /// Adds what another one has.
     pub fn absorb(&self, other: &Traffic) {
         for part in std::iter::once(&other.first).chain(&other.others) {
@@ -319,6 +335,7 @@ impl Traffic {
             state.lines.reserve(lines.len());
         }
         state.add(lines, busy_ns, |item| item);
+        state.together.add(lines);
     }
 
     /// As [`add`](Self::add), of one table, which has no number yet.
@@ -374,6 +391,7 @@ impl State {
 
     fn absorb(&mut self, other: &State) {
         let numbers: Vec<u32> = other.tables.iter().map(|(name, schema)| self.table(name, schema)).collect();
+        self.together.absorb(&other.together, &numbers);
         for (key, touched) in &other.lines {
             let item = Item { table: numbers[key.item.table as usize], ..key.item };
             self.lines.entry(Key { item, ..*key }).or_default().add(touched);
