@@ -17,12 +17,15 @@ use crate::kernels::compress::{STRIDE, compress};
 use crate::kernels::gather::{code_at, gather};
 use crate::kernels::member::select_set;
 use crate::kernels::positions::count;
-use crate::kernels::sum::sum;
+use crate::kernels::sum::{sum, sum_wide};
 use crate::kernels::unpack::unpack;
 use crate::kernels::{MASK_WORDS, bits_for, block_words, words_for};
 use crate::predicate::{CodePredicate, Outcome};
 use crate::region_vec::words_of;
 use crate::{BLOCK_ROWS, GRANULE_ROWS};
+
+/// Rows that are added at a time: their codes and values stay in the cache that is nearest.
+const SUM_ROWS: usize = 2048;
 
 /// One column of a segment, as codes.
 #[derive(Debug)]
@@ -198,29 +201,44 @@ impl CodedColumn {
         gather(self.words(), self.bits, self.rows, positions, out);
     }
 
-    /// The sum of the values, where a value is computed from its code; see [`Column::sum`](crate::Column::sum).
+    /// The sum of the values; see [`Column::sum`](crate::Column::sum).
     pub(crate) fn sum(&self, rows: Range<usize>, mask: Option<&[u64]>) -> Option<i128> {
         if self.null_code() {
             return None;
         }
-        let (base, step) = self.dictionary().affine_integers()?;
-        let mut codes = Vec::new();
-        let (marked, total) = match mask {
+        let dictionary = self.dictionary();
+        let affine = dictionary.affine_integers();
+        if affine.is_none() && !self.is_empty() {
+            dictionary.integer_bounds()?;
+        }
+        let (mut codes, mut values) = (Vec::new(), Vec::new());
+        let mut all = 0;
+        for first in rows.clone().step_by(SUM_ROWS) {
+            let piece = first..rows.end.min(first + SUM_ROWS);
+            let mask = mask.map(|mask| &mask[(first - rows.start) / 64..(piece.end - rows.start).div_ceil(64)]);
+            let marked = mask.map_or(piece.len(), count);
+            codes.clear();
             // Where most are marked, leaving out some while they are added costs less than moving all others.
-            Some(mask) if 2 * count(mask) >= rows.len() => {
-                self.unpack(rows, &mut codes);
-                (count(mask), sum(&codes, Some(mask)))
-            }
-            Some(mask) => {
-                self.compress(rows, mask, &mut codes);
-                (codes.len(), sum(&codes, None))
-            }
-            None => {
-                self.unpack(rows, &mut codes);
-                (codes.len(), sum(&codes, None))
-            }
-        };
-        Some(i128::from(base) * marked as i128 + i128::from(step) * total)
+            let mask = match mask {
+                Some(mask) if 2 * marked < piece.len() => {
+                    self.compress(piece, mask, &mut codes);
+                    None
+                }
+                mask => {
+                    self.unpack(piece, &mut codes);
+                    mask.filter(|_| marked < codes.len())
+                }
+            };
+            all += match affine {
+                Some((base, step)) => i128::from(base) * marked as i128 + i128::from(step) * sum(&codes, mask),
+                None => {
+                    values.clear();
+                    dictionary.integers(&codes, &mut values);
+                    sum_wide(&values, mask)
+                }
+            };
+        }
+        Some(all)
     }
 
     /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row

@@ -239,8 +239,7 @@ impl Column {
 
     /// The sum of the integers of `rows`, of those whose bits are set where there is a mask ([`CodedColumn::compress`]
     /// says which bit is whose), without a copy of them; decimals unscaled, dates and times in their unit. `None` where
-    /// it is not that simple: values that may be NULL, that are no integers or may not fit in 64 bits, or that a
-    /// dictionary lists.
+    /// it is not that simple: values that may be NULL, that are no integers or may not fit in 64 bits.
     pub fn sum(&self, rows: Range<usize>, mask: Option<&[u64]>) -> Option<i128> {
         match self {
             Column::Coded(column) => column.sum(rows, mask),

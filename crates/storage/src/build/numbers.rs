@@ -22,6 +22,8 @@ const VIDS_MAX: u128 = u32::MAX as u128 - 2;
 const KEYS_MAX: usize = 1 << 20;
 /// How often a key comes on average before rows are read once more for it.
 const TIMES_MIN: usize = 4;
+/// How often a key comes on average before codes may take more than the values themselves.
+const REPEATED_MIN: usize = 2;
 /// More keys than the sketches tell of, by this factor, and looking for them is given up.
 const KEYS_SLACK: usize = 2;
 
@@ -64,8 +66,12 @@ pub(crate) fn plan_numbers(
         let dictionary = Dictionary::affine(data_type, affine, len);
         return Ok(PlannedColumn::coded(dictionary, null_code, Mapping::Affine(affine), sources, rows));
     }
+    // Of values that hardly come twice codes save nobody a comparison, and each value is looked for in the list.
+    let is_worth = |keys: &[i128], bytes| {
+        if keys.len() * REPEATED_MIN <= rows { worth_coding(bytes, plain_bytes) } else { bytes <= plain_bytes }
+    };
     if let (Some(keys), Some(bytes)) = (keys, sorted_bytes)
-        && worth_coding(bytes, plain_bytes)
+        && is_worth(&keys, bytes)
     {
         let dictionary = sorted_dictionary(data_type, &keys, allocator)?;
         let vids = keys.iter().copied().zip(0..).collect();

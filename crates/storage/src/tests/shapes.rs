@@ -165,11 +165,14 @@ fn sums_of_marked_rows_are_those_of_a_loop() {
     let mut random = Random::new(5);
     let narrow = Int64Array::from_iter_values((0..20_000).map(|i| 1000 - i * 7919 % 3000));
     let wide = Int64Array::from_iter_values((0..300_000).map(|_| random.between(i64::MIN, i64::MAX)));
-    let mut plain = 0;
-    for values in [narrow, wide] {
+    let few: Vec<i64> = (0..300).map(|_| random.between(i64::MIN, i64::MAX)).collect();
+    let listed = Int64Array::from_iter_values((0..300_000).map(|_| random.pick(&few)));
+    let (mut plain, mut affine) = (0, 0);
+    for values in [narrow, wide, listed] {
         let column = stored(Arc::new(values.clone()));
         let is_plain = column.as_plain().is_some();
         plain += usize::from(is_plain);
+        affine += column.as_coded().and_then(|column| column.dictionary().affine_integers()).iter().count();
         for _ in 0..200 {
             let first = 256 * random.below(70);
             // Values as they are lie in pieces as they were staged, and are added within one.
@@ -188,5 +191,5 @@ fn sums_of_marked_rows_are_those_of_a_loop() {
             assert_eq!(column.sum(rows.clone(), Some(&mask)), Some(marked), "{rows:?}, one in {one_in}");
         }
     }
-    assert_eq!(plain, 1);
+    assert_eq!((plain, affine), (1, 1));
 }
