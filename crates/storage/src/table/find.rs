@@ -126,8 +126,8 @@ impl Keys {
         Ok((0..rows).map(|row| self.like(&|column| value_at(&others[column], row))).collect())
     }
 
-    /// For each key a live row of `version` that has its values in the columns `key`, the one with the lowest place
-    /// where several do; `None` where no row does. `is_stopped` is asked now and then, and ends it.
+    /// For each key a live row of `version` that has its values in the columns `key`, any one where several do; `None`
+    /// where no row does. `is_stopped` is asked now and then, and ends it.
     ///
     /// # Errors
     /// [`StoreError::NotThere`] or [`StoreError::NotIndexable`] for a column, [`StoreError::NotComparable`] for one of
@@ -150,24 +150,39 @@ impl Keys {
         for (place, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.live_rows() > 0) {
             let search = Search { keys: self, segment, place: place as u32, key, stop: &stop };
             match search.probed() {
-                Some(probed) => {
-                    let runs = (0..self.rows).step_by(RUN_KEYS);
-                    looked_up.extend(runs.map(|from| (search, probed, from..self.rows.min(from + RUN_KEYS))));
-                }
+                Some(probed) => looked_up.push((search, probed)),
                 None => scanned.push(search),
             }
         }
-        // Handing few look-ups out takes longer than they do, and what the workers do otherwise has to be waited for.
-        let is_little = self.rows.saturating_mul(looked_up.len()) <= FEW_LOOK_UPS;
-        let by = if is_little { &Serial } else { parallel };
-        let tried =
-            map(by, looked_up, &|_| None, &|(search, probed, keys)| Ok((search, search.by_look_ups(probed, keys))))?;
         let mut found = vec![None; self.rows];
-        for (search, looked_up) in tried {
-            match looked_up {
-                Some(rows) => keep(&mut found, rows),
-                None if scanned.iter().all(|other| other.place != search.place) => scanned.push(search),
-                None => {}
+        // Equal keys are found with the first of them.
+        let is_first = |key: &u32| self.first[*key as usize] == Some(*key);
+        let mut left: Vec<u32> = (0..self.rows as u32).filter(is_first).collect();
+        // Handing few look-ups out takes longer than they do, and what the workers do otherwise has to be waited for.
+        if left.len().saturating_mul(looked_up.len()) <= FEW_LOOK_UPS {
+            // Most are where most rows are; what is found need not be looked for elsewhere.
+            looked_up.sort_by_key(|(search, _)| std::cmp::Reverse(search.segment.live_rows()));
+            for (search, probed) in looked_up {
+                match search.by_look_ups(probed, &left) {
+                    Some(rows) if rows.is_empty() => {}
+                    Some(rows) => {
+                        keep(&mut found, rows);
+                        left.retain(|&key| found[key as usize].is_none());
+                    }
+                    None => scanned.push(search),
+                }
+            }
+        } else {
+            let runs = looked_up.iter().flat_map(|of| left.chunks(RUN_KEYS).map(move |keys| (of, keys))).collect();
+            let tried = map(parallel, runs, &|_| None, &|((search, probed), keys)| {
+                Ok((search, search.by_look_ups(*probed, keys)))
+            })?;
+            for (search, looked_up) in tried {
+                match looked_up {
+                    Some(rows) => keep(&mut found, rows),
+                    None if scanned.iter().all(|other| other.place != search.place) => scanned.push(*search),
+                    None => {}
+                }
             }
         }
         let granules = scanned.into_iter().flat_map(|search| {
@@ -247,12 +262,8 @@ fn hash_of<'a>(
     Some(hash)
 }
 
-/// Keeps the lowest place of each key.
 fn keep(found: &mut [Option<RowPlace>], rows: Vec<Found>) {
-    for (key, place) in rows {
-        let known = &mut found[key as usize];
-        *known = Some(known.map_or(place, |known| known.min(place)));
-    }
+    rows.into_iter().for_each(|(key, place)| found[key as usize] = Some(place));
 }
 
 fn value_at(values: &ArrayRef, row: usize) -> Option<Value<'_>> {
@@ -317,31 +328,27 @@ impl<'a> Search<'a> {
 
     /// The rows that have some of the keys; `None` where there are too many candidates. What was found when it was
     /// stopped is not all there is.
-    fn by_look_ups(&self, probed: usize, keys: Range<usize>) -> Option<Vec<Found>> {
+    fn by_look_ups(&self, probed: usize, keys: &[u32]) -> Option<Vec<Found>> {
         let column = self.segment.segment.column(self.key[probed]);
         let index = self.index(self.key[probed])?;
         let physical = self.keys.columns[probed].1;
         let mut found = Vec::new();
         // One that each look-up may find is not counted.
         let mut left = self.candidates_max();
-        for (looked, key) in keys.clone().enumerate() {
+        for (looked, &key) in keys.iter().enumerate() {
             if (looked + 1).is_multiple_of(METERED) && !self.stop.goes_on() {
                 return Some(found);
             }
             if looked.is_multiple_of(WARM_MAX) {
-                self.warm(probed, key..keys.end.min(key + WARM_MAX));
-            }
-            // Equal keys are found with the first of them.
-            let key = key as u32;
-            if self.keys.first[key as usize] != Some(key) {
-                continue;
+                self.warm(probed, &keys[looked..keys.len().min(looked + WARM_MAX)]);
             }
             let Some(value) = self.keys.value(probed, key) else { continue };
             for (low, high) in equal_values(physical, value).into_iter().flatten() {
                 let rows = index.rows_within(column, Bound::Included(low), Bound::Included(high));
                 left = left.checked_sub(rows.len().saturating_sub(1))?;
-                if let Some(row) = self.first_of(key, &rows, probed) {
+                if let Some(row) = rows.iter().find(|&row| self.is_it(row, key, probed)) {
                     found.push((key, RowPlace { segment: self.place, row }));
+                    break;
                 }
             }
         }
@@ -349,25 +356,23 @@ impl<'a> Search<'a> {
     }
 
     /// Has what look-ups of several keys read come into the cache at the same time.
-    fn warm(&self, probed: usize, keys: Range<usize>) {
+    fn warm(&self, probed: usize, keys: &[u32]) {
         let (column, physical) = (self.key[probed], self.keys.columns[probed].1);
         let Some(coded) = self.segment.segment.column(column).as_coded().filter(|_| keys.len() > 1) else { return };
         let Some(index) = self.index(column) else { return };
-        let code = |key: usize| {
-            let value = self.keys.value(probed, key as u32)?;
+        let code = |&key: &u32| {
+            let value = self.keys.value(probed, key)?;
             let (low, _) = equal_values(physical, value).into_iter().flatten().next()?;
             Some(coded.dictionary().bound_of(low, false) + u32::from(coded.null_code()))
         };
         let mut codes = [0; WARM_MAX];
-        let known = codes.iter_mut().zip(keys.filter_map(code)).map(|(place, code)| *place = code).count();
+        let known = codes.iter_mut().zip(keys.iter().filter_map(code)).map(|(place, code)| *place = code).count();
         index.warm(coded, &codes[..known]);
     }
 
-    /// The first of some rows that is live and has the key.
-    fn first_of(&self, key: u32, rows: &IndexRows<'_>, probed: usize) -> Option<u32> {
-        let mut with_key = rows.iter().filter(|&row| self.segment.is_live(row as usize) && self.has(row, key, probed));
-        // Several values may equal the key's, and rows are ascending within a value only.
-        with_key.next().map(|first| with_key.min().map_or(first, |other| first.min(other)))
+    /// Whether a row is live and has the key.
+    fn is_it(&self, row: u32, key: u32, probed: usize) -> bool {
+        self.segment.is_live(row as usize) && self.has(row, key, probed)
     }
 
     /// Whether a row has a key's values in the columns that were not looked up.
