@@ -101,7 +101,8 @@ impl Plan {
         if self.dense { self.keys - 1 } else { u64::MAX }
     }
 
-    fn operations(&self, phase: Phase) -> u64 {
+    /// How often a phase does what it does.
+    pub fn operations(&self, phase: Phase) -> u64 {
         match phase {
             Phase::Insert => self.keys,
             Phase::Upsert => self.keys.div_ceil(4),
