@@ -5,8 +5,8 @@
 //! 2. Each run of rows is ranked and dealt out to *lots*, ranges of buckets with about as many rows (cut by a sample).
 //! 3. Each lot is sorted by counting its buckets; buckets in which ranks differ are sorted by value.
 //!
-//! Both passes run in parallel. What waits between them, twelve bytes a row, lies in scratch regions of the allocator's
-//! budget; a task's own buffers hold a run or a lot.
+//! Both passes run in parallel. What waits between them, eight bytes a row where ranks are codes and twelve else, lies in
+//! scratch regions of the allocator's budget; a task's own buffers hold a run or a lot.
 //!
 //! # Limits
 //! A column of which half the rows have one value that is not code 0 makes one lot of them, which one thread sorts.
@@ -223,7 +223,9 @@ impl Lots {
 struct Dealt {
     /// Where the rows of each lot begin, and where the last one's end.
     starts: Vec<usize>,
+    /// Of 32 bits where they are codes, else of 64.
     ranks: Option<Region>,
+    are_codes: bool,
     rows: Option<Region>,
 }
 
@@ -241,21 +243,24 @@ impl Dealt {
         let mut starts = vec![0; lots.starts.len() + 1];
         ranked.iter().for_each(|(rank, _)| starts[lots.of(*rank) + 1] += 1);
         (1..starts.len()).for_each(|lot| starts[lot] += starts[lot - 1]);
+        let are_codes = matches!(ranks, Ranks::Codes { .. });
         if ranked.is_empty() {
-            return Ok(Dealt { starts, ranks: None, rows: None });
+            return Ok(Dealt { starts, ranks: None, are_codes, rows: None });
         }
         let memory = allocator.allocator.with_policy(Policy::Local);
-        let mut to_ranks = memory.scratch(8 * ranked.len())?;
-        let mut to_rows = memory.scratch(4 * ranked.len())?;
-        let (of_ranks, of_rows) = (to_ranks.words_mut::<u64>(), to_rows.words_mut::<u32>());
-        let mut next = starts.clone();
-        for (rank, row) in ranked {
-            let place = &mut next[lots.of(rank)];
-            of_ranks[*place] = rank;
-            of_rows[*place] = row;
-            *place += 1;
+        let rank_bytes = if are_codes { size_of::<u32>() } else { size_of::<u64>() };
+        let mut to_ranks = memory.scratch(rank_bytes * ranked.len())?;
+        let mut to_rows = memory.scratch(size_of::<u32>() * ranked.len())?;
+        let places = deal_out(&ranked, lots, &starts);
+        let of_rows = to_rows.words_mut::<u32>();
+        if are_codes {
+            let of_ranks = to_ranks.words_mut::<u32>();
+            places.for_each(|(place, rank, row)| (of_ranks[place], of_rows[place]) = (rank as u32, row));
+        } else {
+            let of_ranks = to_ranks.words_mut::<u64>();
+            places.for_each(|(place, rank, row)| (of_ranks[place], of_rows[place]) = (rank, row));
         }
-        Ok(Dealt { starts, ranks: Some(to_ranks), rows: Some(to_rows) })
+        Ok(Dealt { starts, ranks: Some(to_ranks), are_codes, rows: Some(to_rows) })
     }
 
     fn rows(&self) -> usize {
@@ -265,10 +270,27 @@ impl Dealt {
     /// Ranks and rows of a lot, in row order.
     fn lot(&self, lot: usize) -> impl Iterator<Item = (u64, u32)> + '_ {
         let within = self.starts[lot]..self.starts[lot + 1];
-        let ranks = &words_of::<u64>(self.ranks.as_ref(), self.rows())[within.clone()];
-        let rows = &words_of::<u32>(self.rows.as_ref(), self.rows())[within];
-        ranks.iter().copied().zip(rows.iter().copied())
+        let (of_codes, of_ranks) = if self.are_codes { (self.rows(), 0) } else { (0, self.rows()) };
+        let codes = words_of::<u32>(self.ranks.as_ref().filter(|_| self.are_codes), of_codes);
+        let ranks = words_of::<u64>(self.ranks.as_ref().filter(|_| !self.are_codes), of_ranks);
+        let rows = &words_of::<u32>(self.rows.as_ref(), self.rows())[within.clone()];
+        let rank = move |place: usize| if self.are_codes { u64::from(codes[place]) } else { ranks[place] };
+        within.map(rank).zip(rows.iter().copied())
     }
+}
+
+/// Ranks and rows, with the place of each where lots begin at `starts`.
+fn deal_out<'a>(
+    ranked: &'a [(u64, u32)],
+    lots: &'a Lots,
+    starts: &[usize],
+) -> impl Iterator<Item = (usize, u64, u32)> + use<'a> {
+    let mut next = starts.to_vec();
+    ranked.iter().map(move |&(rank, row)| {
+        let place = &mut next[lots.of(rank)];
+        *place += 1;
+        (*place - 1, rank, row)
+    })
 }
 
 /// Sorts the rows of a column that are not NULL.
