@@ -5,8 +5,8 @@
 //! 2. Each run of rows is ranked and dealt out to *lots*, ranges of buckets with about as many rows (cut by a sample).
 //! 3. Each lot is sorted by counting its buckets; buckets in which ranks differ are sorted by value.
 //!
-//! Both passes run in parallel. What waits between them, eight bytes a row where ranks are codes and twelve else, lies in
-//! scratch regions of the allocator's budget; a task's own buffers hold a run or a lot.
+//! Both passes run in parallel. What waits between them, eight bytes a row where ranks are codes and twelve else, lies
+//! in scratch regions of the allocator's budget; a task's own buffers hold a run or a lot.
 //!
 //! # Limits
 //! A column of which half the rows have one value that is not code 0 makes one lot of them, which one thread sorts.
