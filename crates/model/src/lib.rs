@@ -10,6 +10,7 @@
 //! - [`job`], [`machine`]: the extended model: hidden traffic, sequential parts, overhead, SMT, remote memory, and
 //!   demand as the threads that wait. [`fluid`]: jobs as flows, event by event. [`order`]: in which order a set of jobs
 //!   should run.
+//! - [`online`]: jobs learned from statements as they run, and which of those that wait should begin.
 //! - [`fit`]: jobs of both models from measured runs, and what a negative `q` stands for. [`interference`]: measured
 //!   queries and pairs in, fits, predictions and errors out.
 //!
@@ -29,6 +30,7 @@ mod linear;
 pub mod machine;
 #[cfg(test)]
 mod noise;
+pub mod online;
 pub mod order;
 pub mod pair;
 pub mod plain;

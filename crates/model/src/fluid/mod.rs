@@ -41,6 +41,26 @@ pub enum Sharing {
     /// Malleable jobs: all cpus are divided evenly among those that run, anew at each beginning and end.
     #[default]
     Even,
+    /// Malleable jobs: who began first has as many cpus as it can use, the next ones what it leaves, as where the tasks
+    /// of older statements go first.
+    Ordered,
+}
+
+impl Sharing {
+    /// The cpus that each of the jobs has that run, in the order of their beginnings, `at_once` at most.
+    fn cpus(self, all: f64, at_once: usize, flows: &[Flow]) -> Vec<f64> {
+        let mut left = all;
+        let ordered = |flow: &Flow| {
+            let cpus = Job::threads(flow.stage, left);
+            left -= cpus;
+            cpus
+        };
+        match self {
+            Sharing::Fixed => vec![all / at_once as f64; flows.len()],
+            Sharing::Even => vec![all / flows.len() as f64; flows.len()],
+            Sharing::Ordered => flows.iter().map(ordered).collect(),
+        }
+    }
 }
 
 /// In which order jobs run, and how many at a time.
@@ -183,11 +203,8 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
             now_s = arrival_s;
             continue;
         }
-        let cpus = match plan.sharing {
-            Sharing::Fixed => machine.cpus / plan.at_once as f64,
-            Sharing::Even => machine.cpus / flows.len() as f64,
-        };
-        now_s = step(machine, &mut flows, |index| (&items[index].job, cpus), now_s, arrival_s);
+        let cpus = plan.sharing.cpus(machine.cpus, plan.at_once, &flows);
+        now_s = step(machine, &mut flows, (items, &cpus), now_s, arrival_s);
         flows.retain_mut(|flow| {
             let ends = flow.ends(&items[flow.index].job);
             if ends {
@@ -201,22 +218,13 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
     Outcome { runs, makespan_s, response_s: responses / items.len().max(1) as f64 }
 }
 
-/// On to the next event, at the latest `until_s`; what time it is then.
-fn step<'a>(
-    machine: &Machine,
-    flows: &mut [Flow],
-    job_of: impl Fn(usize) -> (&'a Job, f64),
-    now_s: f64,
-    until_s: f64,
-) -> f64 {
-    let running: Vec<JobShare> = flows
-        .iter()
-        .map(|flow| {
-            let (job, cpus) = job_of(flow.index);
-            JobShare { job, stage: flow.stage, cpus }
-        })
-        .collect();
-    let speeds = machine.paces(&running, Hogs::default()).speeds;
+/// On to the next event, at the latest `until_s`, where each flow has so many cpus; what time it is then.
+fn step(machine: &Machine, flows: &mut [Flow], (items, cpus): (&[Item], &[f64]), now_s: f64, until_s: f64) -> f64 {
+    let running = flows.iter().zip(cpus).filter(|(_, cpus)| **cpus > 0.0);
+    let running = running.map(|(flow, &cpus)| JobShare { job: &items[flow.index].job, stage: flow.stage, cpus });
+    let mut speeds = machine.paces(&running.collect::<Vec<_>>(), Hogs::default()).speeds.into_iter();
+    let mut speed = |cpus: &f64| if *cpus > 0.0 { speeds.next().unwrap_or(0.0) } else { 0.0 };
+    let speeds: Vec<f64> = cpus.iter().map(&mut speed).collect();
     let ends = flows.iter().zip(&speeds).map(|(flow, speed)| flow.left / speed);
     let first_s = ends.fold(f64::INFINITY, f64::min);
     let for_s = first_s.min(until_s - now_s);

@@ -178,7 +178,7 @@ fn begin<'a>(
 }
 
 /// Indices of jobs, least key first; equals stay as they were.
-fn by(items: &[Item], key: impl Fn(&Item, usize) -> f64) -> Vec<usize> {
+pub(crate) fn by(items: &[Item], key: impl Fn(&Item, usize) -> f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by(|&a, &b| key(&items[a], a).total_cmp(&key(&items[b], b)));
     order
