@@ -132,7 +132,8 @@ pub(crate) trait Watcher: Send + Sync {
 
 /// One SQL statement: what its tasks share. Cheap to share, safe to cancel from any thread.
 pub struct Statement {
-    priority: Priority,
+    user: u8,
+    time: AtomicU64,
     budget: Arc<Budget>,
     state: AtomicU8,
     began: Instant,
@@ -161,7 +162,8 @@ impl Statement {
     /// A statement of this priority whose memory is charged to `budget`.
     pub fn with_priority(priority: Priority, budget: Arc<Budget>) -> Arc<Statement> {
         Arc::new(Statement {
-            priority,
+            user: priority.user,
+            time: AtomicU64::new(priority.statement_time),
             budget,
             state: AtomicU8::new(RUNNING),
             began: Instant::now(),
@@ -247,12 +249,18 @@ impl Statement {
 
     /// When the statement was issued.
     pub fn time(&self) -> u64 {
-        self.priority.statement_time
+        self.time.load(Ordering::Relaxed)
+    }
+
+    /// Has it count as issued at another time: for one that has waited before its first task and goes behind those that
+    /// began meanwhile. Tasks that were submitted already stay where they are.
+    pub fn set_time(&self, time: u64) {
+        self.time.store(time, Ordering::Relaxed);
     }
 
     /// How urgent its tasks are.
     pub fn priority(&self) -> Priority {
-        self.priority
+        Priority { user: self.user, statement_time: self.time() }
     }
 
     /// What its memory is charged to.
@@ -378,7 +386,7 @@ impl Statement {
 
 impl fmt::Debug for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Statement").field("priority", &self.priority).field("stopped", &self.stopped()).finish()
+        f.debug_struct("Statement").field("priority", &self.priority()).field("stopped", &self.stopped()).finish()
     }
 }
 

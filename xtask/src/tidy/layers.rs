@@ -27,6 +27,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "nearside-sched",
             "nearside-storage",
             "nearside-placer",
+            "nearside-model",
             "nearside-exec",
             "nearside-units",
             "nearside-files",

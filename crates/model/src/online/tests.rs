@@ -61,7 +61,7 @@ fn short_ones_begin_first_and_equal_ones_as_they_came() {
     assert_eq!(choice, Choice { begin: vec![0, 1], gain: 0.0 });
     // A long one has begun: a short one is the next beside it.
     let begun = Begun { job: job(4.0, 0.0), left: 0.5 };
-    let choice = choose(&machine, &[begun.clone()], &[waits(40.0), waits(0.4)]);
+    let choice = choose(&machine, std::slice::from_ref(&begun), &[waits(40.0), waits(0.4)]);
     assert_eq!(choice.begin, [1]);
     // Sequential parts run beside others' parallel ones: the order of arrival leaves three cpus idle at its end.
     let lone = Waiting { job: Job { sequential: 1.0, ..job(1.0, 0.0) }, waited_s: 0.0 };

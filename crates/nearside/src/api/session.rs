@@ -18,6 +18,7 @@ use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::rewrite::chars::delivered;
+use crate::run::admission;
 use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
 use crate::run::inner::Inner;
@@ -396,7 +397,7 @@ impl Prepared {
         let session = &self.session;
         let (planner, settings) = session.planner();
         let running = Arc::new(RunningStatement::start(&session.inner, planner));
-        if profile::wanted(&running) {
+        if profile::wanted(&running) || admission::is_wanted(&running) {
             running.statement.set_label(label(&self.template.text()));
         }
         session.track(&running);

@@ -6,6 +6,7 @@ use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::{Error, Result};
+use crate::run::admission;
 use crate::run::options::NearsideOptions;
 use crate::run::scheduling;
 
@@ -93,6 +94,7 @@ pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
         Some(own) => {
             scheduling::settle(variable, own)?;
             own.scan_sharing = scan_sharing(&own.scan_sharing)?.name().into();
+            own.admission = admission::Mode::of(&own.admission)?.name().into();
             Ok(())
         }
         None => Ok(()),

@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::placement::changes::ChangeLog;
 use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
+use crate::run::admission::Admission;
 use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::config;
 use crate::run::idle::IdleWatch;
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     pub idle: Arc<IdleWatch>,
     /// What moves data by itself.
     pub placer: Arc<LivePlacer>,
+    /// Who begins.
+    pub admission: Arc<Admission>,
     statement_clock: AtomicU64,
     default_planner: OnceLock<Arc<Planner>>,
 }
@@ -85,6 +88,7 @@ impl Inner {
             system_tables,
             idle: Arc::default(),
             placer: Arc::default(),
+            admission: Arc::default(),
             statement_clock: AtomicU64::new(1),
             default_planner: OnceLock::new(),
         }

@@ -64,7 +64,9 @@ pub(crate) fn start_bound(
         let recording = Recording::of(profile, &running);
         return ResultStream::native(schema, execution, running).recorded(Some(recording));
     }
-    ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running)
+    // Who writes holds up others while it waits.
+    let ticket = if ordered { None } else { running.inner.admission.arrive(&running, estimated_bytes) };
+    ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running).let_in(ticket)
 }
 
 /// Prepares and starts in one go.

@@ -125,7 +125,7 @@ impl Recorder {
 }
 
 /// A statement's text with `?` for numbers and strings, `?` once for lists of them, and single blanks.
-fn kind_of(sql: &str) -> String {
+pub(super) fn kind_of(sql: &str) -> String {
     let mut kind = String::with_capacity(sql.len());
     let mut chars = sql.trim().chars().peekable();
     while let Some(c) = chars.next() {

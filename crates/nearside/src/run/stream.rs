@@ -15,6 +15,7 @@ use futures::Stream;
 
 use crate::error::{Error, Result};
 use crate::plan::headers;
+use crate::run::admission::Ticket;
 use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, RunningStatement};
 
@@ -35,6 +36,7 @@ pub struct ResultStream {
     running: Option<Arc<RunningStatement>>,
     canceller: Option<Canceller>,
     recording: Option<Recording>,
+    ticket: Option<Ticket>,
     ended: bool,
 }
 
@@ -58,6 +60,7 @@ impl ResultStream {
             running: None,
             canceller: None,
             recording: None,
+            ticket: None,
             ended: false,
         }
     }
@@ -67,12 +70,18 @@ impl ResultStream {
         let canceller = Some(running.canceller());
         let source = BatchSource::Native(execution);
         let running = Some(running);
-        ResultStream { schema, source, running, canceller, recording: None, ended: false }
+        ResultStream { schema, source, running, canceller, recording: None, ticket: None, ended: false }
     }
 
     /// The same rows, counted by a recording when the last of them was taken.
     pub(crate) fn recorded(mut self, recording: Option<Recording>) -> ResultStream {
         self.recording = recording;
+        self
+    }
+
+    /// The same rows, which come when it is their turn.
+    pub(crate) fn let_in(mut self, ticket: Option<Ticket>) -> ResultStream {
+        self.ticket = ticket;
         self
     }
 
@@ -97,6 +106,14 @@ impl ResultStream {
         if self.ended {
             return Poll::Ready(None);
         }
+        match self.poll_begun(cx) {
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => {
+                self.fail();
+                return Poll::Ready(Some(Err(error)));
+            }
+            Poll::Pending => return Poll::Pending,
+        }
         let item = match &mut self.source {
             BatchSource::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
             BatchSource::Native(execution) => {
@@ -107,11 +124,19 @@ impl ResultStream {
             self.count(item);
         }
         match item {
-            Poll::Ready(None) => self.finish(),
+            Poll::Ready(None) => self.complete(),
             Poll::Ready(Some(Err(_))) => self.fail(),
             _ => {}
         }
         item
+    }
+
+    /// Whether the statement has begun.
+    fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
+        match (&mut self.ticket, &self.running) {
+            (Some(ticket), Some(running)) => ticket.poll_begun(running, cx),
+            _ => Poll::Ready(Ok(())),
+        }
     }
 
     /// Tells the recording, if there is one, what comes.
@@ -128,6 +153,14 @@ impl ResultStream {
         }
     }
 
+    /// The last row was taken.
+    fn complete(&mut self) {
+        if let (Some(ticket), Some(running)) = (&self.ticket, &self.running) {
+            ticket.ended(running);
+        }
+        self.finish();
+    }
+
     /// The statement has failed or is out of time: what it has queued is dropped now.
     fn fail(&mut self) {
         if let Some(canceller) = &self.canceller {
@@ -141,6 +174,7 @@ impl ResultStream {
         self.source = BatchSource::Ready(Vec::new().into_iter());
         self.running = None;
         self.canceller = None;
+        self.ticket = None;
     }
 }
 
@@ -164,6 +198,12 @@ impl Iterator for ResultStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.ticket.is_some()
+            && let Err(error) = block_on(std::future::poll_fn(|cx| self.poll_begun(cx)))
+        {
+            self.fail();
+            return Some(Err(error));
+        }
         match &self.source {
             // On a worker this helps with the morsels instead of waiting for other workers.
             BatchSource::Native(execution) if !self.ended => {
@@ -171,7 +211,7 @@ impl Iterator for ResultStream {
                 let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
                 self.count(&item);
                 match item {
-                    None => self.finish(),
+                    None => self.complete(),
                     Some(Err(_)) => self.fail(),
                     Some(Ok(_)) => {}
                 }

@@ -2,7 +2,7 @@
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
 //! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`,
 //! `nearside.task_shapes`, `nearside.units`, `nearside.deltas`, `nearside.partitions`, `nearside.routing`,
-//! `nearside.balancing`.
+//! `nearside.balancing`, `nearside.admission`, `nearside.placement_log`, `nearside.advice`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
 //! then.
@@ -56,6 +56,7 @@ const STATEMENTS: &str = "statements";
 const TASKS: &str = "tasks";
 const SETTINGS: &str = "settings";
 const WORKLOAD: &str = "workload";
+const ADMISSION: &str = "admission";
 const TRAFFIC: &str = "traffic";
 const TASK_SHAPES: &str = "task_shapes";
 const UNITS: &str = "units";
@@ -109,6 +110,7 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         TASKS,
         SETTINGS,
         WORKLOAD,
+        ADMISSION,
         TRAFFIC,
         TASK_SHAPES,
         UNITS,
@@ -186,6 +188,7 @@ fn schema(view: &str) -> SchemaRef {
         PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
         WORKLOAD => workload::fields(),
+        ADMISSION => workload::admission_fields(),
         TRAFFIC => traffic::fields(),
         TASK_SHAPES => task_shapes::fields(),
         UNITS | DELTAS => deltas::fields(view),
@@ -218,6 +221,7 @@ fn system_table(
         TASKS => scheduling::tasks(inner),
         SETTINGS => settings(inner, planner),
         WORKLOAD => workload::workload(inner),
+        ADMISSION => workload::admission(inner),
         TRAFFIC => traffic::traffic(inner),
         TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
         UNITS => deltas::units(inner),

@@ -1,4 +1,4 @@
-//! The view of recorded statements: `nearside.workload`.
+//! The views of statements by kind: `nearside.workload`, `nearside.admission`.
 
 use std::sync::Arc;
 
@@ -39,5 +39,32 @@ pub(super) fn workload(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         decimals(all.iter().map(|kind| kind.elapsed.as_secs_f64())),
         numbers(all.iter().map(|kind| kind.bytes.values().sum())),
         text(all.iter().map(|kind| Some(by_column(kind)))),
+    ]
+}
+
+/// The columns of `nearside.admission`.
+pub(super) fn admission_fields() -> Vec<Field> {
+    vec![
+        field::text("sql"),
+        field::number("statements"),
+        field::decimal("cpu_seconds"),
+        field::decimal("waiting_share"),
+        field::decimal("moving_share"),
+        field::decimal("sequential_share"),
+        field::decimal("alone_seconds"),
+    ]
+}
+
+/// A row per kind of query that the model knows.
+pub(super) fn admission(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let all = inner.admission.known();
+    vec![
+        text(all.iter().map(|kind| Some(&kind.sql))),
+        numbers(all.iter().map(|kind| kind.runs)),
+        decimals(all.iter().map(|kind| kind.job.t_s)),
+        decimals(all.iter().map(|kind| kind.job.q)),
+        decimals(all.iter().map(|kind| kind.job.hidden)),
+        decimals(all.iter().map(|kind| kind.job.sequential)),
+        decimals(all.iter().map(|kind| kind.alone_s)),
     ]
 }

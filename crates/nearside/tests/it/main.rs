@@ -1,5 +1,6 @@
 //! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
 
+mod admission;
 mod balancing;
 mod conflict;
 mod counters;

@@ -21,8 +21,8 @@ use super::duplicate::{equal_values, value};
 use crate::GRANULE_ROWS;
 use crate::dictionary::{Value, comparable};
 use crate::error::{Interruption, StoreError};
-use crate::index::{Index, IndexRows, WARM_MAX};
-use crate::parallel::{Parallel, Serial, map};
+use crate::index::{Index, WARM_MAX};
+use crate::parallel::{Parallel, map};
 use crate::segment::SegmentVersion;
 use crate::types::{Native, Physical};
 
