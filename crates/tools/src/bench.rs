@@ -3,6 +3,7 @@
 //! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was
 //! measured.
 
+mod admission;
 pub mod clients;
 mod kernels;
 mod keyed;
@@ -51,6 +52,8 @@ enum What {
     Plan(plan::Arguments),
     /// Measure loads: seconds, rows and bytes per second, memory
     Load(load::Arguments),
+    /// Measure queries that come at once, let in as they come and by the model
+    Admission(admission::Arguments),
     /// Measure queries of your own over Parquet files
     Queries(queries::Arguments),
 }
@@ -75,6 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Writes(arguments) => writes::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Load(arguments) => load::run(arguments),
+        What::Admission(arguments) => admission::run(arguments),
         What::Queries(arguments) => queries::run(arguments),
     }
 }

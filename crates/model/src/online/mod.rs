@@ -6,8 +6,9 @@
 //! part. [`choose`] simulates those that have begun and those that wait (`fluid`) and says who begins now.
 //!
 //! What is made small is the mean response time (Seidel 2011, section 5.4.1): short ones first, and sequential parts
-//! beside others' parallel ones. The order of arrival stays where the model does not expect [`GAIN_MIN`] less. Who began
-//! first has all cpus that it can use, as statements have whose tasks go by age: the next one takes what it leaves.
+//! beside others' parallel ones. The order of arrival stays where the model does not expect [`GAIN_MIN`] less. Who
+//! began first has all cpus that it can use, as statements have whose tasks go by age: the next one takes what it
+//! leaves.
 //!
 //! # Invariants
 //! Somebody begins whenever nobody has begun. Who has waited [`PATIENCE`] times its own time begins next, whatever the
@@ -32,9 +33,9 @@ pub const GAIN_MIN: f64 = 0.05;
 /// Who has waited so many times what it takes alone begins next.
 pub const PATIENCE: f64 = 10.0;
 /// Those of the waiting that are looked at.
-pub const LOOK_AHEAD: usize = 10;
+const LOOK_AHEAD: usize = 10;
 /// Jobs at a time, at most, as long as others wait.
-pub const AT_ONCE_MAX: usize = 2;
+const AT_ONCE_MAX: usize = 2;
 /// What a new run counts in the means.
 const WEIGHT: f64 = 0.3;
 /// From this share of its time on a job is one that moves memory and does nothing else.

@@ -6,7 +6,6 @@ use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::{Error, Result};
-use crate::run::admission;
 use crate::run::options::NearsideOptions;
 use crate::run::scheduling;
 
@@ -94,10 +93,39 @@ pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
         Some(own) => {
             scheduling::settle(variable, own)?;
             own.scan_sharing = scan_sharing(&own.scan_sharing)?.name().into();
-            own.admission = admission::Mode::of(&own.admission)?.name().into();
+            own.admission = AdmissionMode::of(&own.admission)?.name().into();
             Ok(())
         }
         None => Ok(()),
+    }
+}
+
+/// How statements of a session are let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdmissionMode {
+    /// At once.
+    Fifo,
+    /// By the model.
+    Model,
+}
+
+impl AdmissionMode {
+    /// What a setting says.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] with the values that there are.
+    pub(crate) fn of(text: &str) -> Result<AdmissionMode> {
+        let all = [AdmissionMode::Fifo, AdmissionMode::Model];
+        let known = all.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(text.trim()));
+        known.ok_or_else(|| Error::Setting(format!("nearside.admission cannot be '{text}': choose fifo or model")))
+    }
+
+    /// In lower case, as it is shown.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            AdmissionMode::Fifo => "fifo",
+            AdmissionMode::Model => "model",
+        }
     }
 }
 

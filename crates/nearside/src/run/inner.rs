@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::placement::changes::ChangeLog;
 use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
-use crate::run::admission::Admission;
+use crate::run::admission_state::Admission;
 use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::config;
 use crate::run::idle::IdleWatch;

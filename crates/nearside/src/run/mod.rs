@@ -1,6 +1,7 @@
 //! A statement while it runs: its time, budget and cancellation, its rows as they come, what is recorded of it.
 
 pub(crate) mod admission;
+pub(crate) mod admission_state;
 pub(crate) mod by_key;
 pub(crate) mod cache;
 pub(crate) mod config;

@@ -22,8 +22,8 @@ extensions_options! {
         /// Whether scans of one column that run at the same time share their passes over it: auto (where there are
         /// enough of them and the column is large), on or off
         pub scan_sharing: String, default = "auto".to_string()
-        /// Who begins first where queries wait for others: fifo (each at once, the tasks of older ones go first) or model
-        /// (short ones first, and sequential parts beside others' parallel ones, by what earlier runs have cost)
+        /// Who begins first where queries wait for others: fifo (each at once, the tasks of older ones go first) or
+        /// model (short ones first, and sequential parts beside others' parallel ones, by what earlier runs have cost)
         pub admission: String, default = "fifo".to_string()
         /// Record what each kind of statement of this session reads and computes, in nearside.workload; statements then
         /// run profiled

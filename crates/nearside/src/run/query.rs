@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::lower::{LoweredPlan, bind, lower};
 use crate::plan::{headers, planning};
 use crate::rewrite::shared_queries;
+use crate::run::admission;
 use crate::run::config::{self, BATCH_ROWS};
 use crate::run::profile::{self, Recording};
 use crate::run::scheduling;
@@ -65,7 +66,7 @@ pub(crate) fn start_bound(
         return ResultStream::native(schema, execution, running).recorded(Some(recording));
     }
     // Who writes holds up others while it waits.
-    let ticket = if ordered { None } else { running.inner.admission.arrive(&running, estimated_bytes) };
+    let ticket = if ordered { None } else { admission::arrive(&running, estimated_bytes) };
     ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running).let_in(ticket)
 }
 

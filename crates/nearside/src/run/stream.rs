@@ -15,7 +15,8 @@ use futures::Stream;
 
 use crate::error::{Error, Result};
 use crate::plan::headers;
-use crate::run::admission::Ticket;
+use crate::run::admission;
+use crate::run::admission_state::Ticket;
 use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, RunningStatement};
 
@@ -134,7 +135,7 @@ impl ResultStream {
     /// Whether the statement has begun.
     fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         match (&mut self.ticket, &self.running) {
-            (Some(ticket), Some(running)) => ticket.poll_begun(running, cx),
+            (Some(ticket), Some(running)) => admission::poll_begun(ticket, running, cx),
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -156,7 +157,7 @@ impl ResultStream {
     /// The last row was taken.
     fn complete(&mut self) {
         if let (Some(ticket), Some(running)) = (&self.ticket, &self.running) {
-            ticket.ended(running);
+            admission::ended(ticket, running);
         }
         self.finish();
     }
