@@ -225,6 +225,20 @@ fn planning_has_a_figure_per_query() {
 }
 
 #[test]
+fn queries_that_come_at_once_are_measured_both_ways() {
+    let (out, report) = report_of("admission", &["--scale", "0.1", "--queries", "4", "--rounds", "1"]);
+    assert!(out.contains("1 sets of 4 queries"), "{out}");
+    let names = names(&report);
+    assert_eq!((names.len(), names[0]), (12, "mean response, expected, fifo"));
+    let value = |place: usize| report["figures"][place]["value"].as_f64().expect("a number");
+    assert!((0..12).all(|place| value(place) > 0.0), "{report}");
+    // Shortest first is never expected to respond later, nor to end at another time.
+    assert!(value(2) <= 1.0 && (value(8) - 1.0).abs() < 1e-9, "{report}");
+    let sentence = run(&["bench", "admission", "--scale", "0.001"]).failed();
+    assert!(sentence.contains("take a larger scale"), "{sentence}");
+}
+
+#[test]
 fn loads_are_processes_of_their_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().to_str().expect("UTF-8");
@@ -271,7 +285,7 @@ fn queries_of_ones_own_are_timed_and_answered() {
 
 #[test]
 fn files_that_cannot_be_written_are_told_by_every_benchmark() {
-    for name in ["scan", "kernels", "point", "writes", "plan", "load"] {
+    for name in ["scan", "kernels", "point", "writes", "plan", "load", "admission"] {
         let sentence = run(&["bench", name, "--json", "/no/such/folder/x.json"]).failed();
         assert!(sentence.contains("/no/such/folder/x.json"), "{name}: {sentence}");
     }
