@@ -86,6 +86,7 @@ pub(crate) struct KnownJob {
 pub(crate) struct Ticket {
     admission: Arc<Admission>,
     number: u64,
+    /// Empty where nobody said what runs, as for prepared statements of sessions that do not wait.
     kind: String,
     has_begun: bool,
 }
@@ -210,7 +211,7 @@ impl Ticket {
 
     /// The query has given its last row: so many bytes were touched, and threads were busy for so long.
     pub(super) fn ended(&self, bytes: u64, busy_ns: u64) {
-        let Some(of) = self.admission.known_machine() else { return };
+        let Some(of) = self.admission.known_machine().filter(|_| !self.kind.is_empty()) else { return };
         let mut state = self.admission.state.lock();
         let Some(runner) = state.begun.iter().find(|runner| runner.number == self.number) else { return };
         let seen = Seen {
