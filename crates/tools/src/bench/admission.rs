@@ -27,6 +27,7 @@ use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::tpch::data::{self, Wishes};
+use crate::tpch::parse_scale;
 use crate::tpch::queries::{QUERIES, Query};
 
 /// Runs of each query alone, before sets are measured.
@@ -41,7 +42,10 @@ const APART: Duration = Duration::from_micros(300);
   nearside bench admission --data tpch-1 --queries 8 --rounds 20 --json admission.json")]
 pub struct Arguments {
     /// TPC-H's scale, of data that is generated
-    #[arg(long, value_name = "N", default_value = "0.1", conflicts_with = "data")]
+    #[arg(
+        long, value_name = "F", default_value = "0.1", conflicts_with = "data",
+        value_parser = parse_scale
+    )]
     scale: f64,
     /// A folder with TPC-H's tables as Parquet files instead
     #[arg(long, value_name = "DIR")]
