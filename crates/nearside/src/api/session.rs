@@ -315,6 +315,9 @@ impl Session {
                     nearest: None,
                 })?;
                 let values = constants(execute.parameters, running)?;
+                if admission::is_wanted(running) || profile::wanted(running) {
+                    running.set_prepared(label(&template.text()));
+                }
                 template.start(&values, Arc::clone(running), key.settings)
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {

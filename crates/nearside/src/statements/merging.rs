@@ -188,7 +188,7 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
 
 /// What the workers do for nobody: after everything else.
 fn background(inner: &Inner, label: &str) -> Arc<Statement> {
-    let priority = Priority { user: u8::MAX, statement_time: inner.next_statement_time() };
+    let priority = Priority { user: u8::MAX, statement_time: inner.clock.next() };
     let statement = Statement::with_priority(priority, Budget::unlimited());
     statement.set_label(label);
     statement.set_counted(false);
