@@ -76,5 +76,7 @@ pub use error::{OpenError, ReadError, WriteError};
 #[cfg(any(test, feature = "testing"))]
 pub use files::sim;
 pub use files::{Disk, File, Files, Locking};
-pub use folder::{BackupReport, CheckFailure, CheckReport, Checkpoint, CheckpointReport, Folder, FolderOptions, Until};
+pub use folder::{
+    BackupReport, CheckFailure, CheckReport, Checkpoint, CheckpointReport, Folder, FolderOptions, KeptFiles, Until,
+};
 pub use log::{Log, LogOptions, Lsn, Record, Replay};

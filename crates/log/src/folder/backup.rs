@@ -1,12 +1,16 @@
 //! A copy of a folder beside running writers.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::Folder;
+use parking_lot::Mutex;
+
+use super::{Folder, KeptFiles, Known};
 use crate::data::{CHUNK_BYTES, OpenData, Pace, data_path, pace};
 use crate::error::{Health, ReadError, WriteError, failed};
 use crate::files::{read_exact_at, write_all_at};
-use crate::log::Lsn;
+use crate::log::{Extent, Lsn};
+use crate::manifest::Manifest;
 
 /// What a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +24,9 @@ pub struct BackupReport {
 }
 
 impl Folder {
-    /// Copies the folder to `to`, which is empty or not there: the last checkpoint and the log behind it, up to some
-    /// record that is appended while this runs or before. The copy is opened like any folder, at any point between the
-    /// two ([`Until`](super::Until)). Writers go on meanwhile; checkpoints wait. What is copied is checked.
+    /// Copies the folder to `to`, which is empty or not there: the last checkpoint and the log behind it, as they are
+    /// when this begins. The copy is opened like any folder, at any point between the
+    /// two ([`Until`](super::Until)). Writers and checkpoints go on meanwhile. What is copied is checked.
     ///
     /// With `link`, files of data are not copied where both are on one disk, but get a second name: they never change,
     /// so that is as good, except that what damages one damages both. Files of the log change and are always copied.
@@ -30,7 +34,6 @@ impl Folder {
     /// # Errors
     /// [`WriteError`]: what was copied so far is not opened by anything and may be removed.
     pub fn backup(&self, to: &Path, link: bool, paced: &Pace<'_>) -> Result<BackupReport, WriteError> {
-        let _turn = self.turn.lock();
         // Of the copy: that it cannot be written harms nobody else.
         let health = Health::default();
         self.copy(to, link, paced, &health).map_err(|error| match error {
@@ -47,7 +50,7 @@ impl Folder {
             Ok(_) => return Err(WriteError::NotEmpty { path: to.to_path_buf() }),
             Err(error) => return Err(health.stop(to, "listing the folder", &error)),
         }
-        let manifest = std::sync::Arc::clone(&self.known.lock().manifest);
+        let (manifest, extent, _held) = self.held()?;
         let mut report = BackupReport { files: 1, bytes: 0, last: Lsn(0) };
         for file in &manifest.files {
             let (from, to) = (data_path(&self.path, file.number), data_path(to, file.number));
@@ -58,7 +61,6 @@ impl Folder {
                 report.bytes += self.copy_file(&from, &to, None, paced, health)?;
             }
         }
-        let extent = self.log.extent(manifest.log_file)?;
         let (from, place) = (self.log_place(), self.log_place().elsewhere(to));
         for (number, bytes) in extent.files {
             report.files += 1;
@@ -68,6 +70,19 @@ impl Folder {
         // With it the copy is a folder; it syncs the names of all.
         manifest.put(files, to, health)?;
         Ok(report)
+    }
+
+    /// The last checkpoint and the log behind it, which stay as long as what comes with them is held. What is appended
+    /// later may rest on a later checkpoint.
+    fn held(&self) -> Result<(Arc<Manifest>, Extent, (KeptFiles, HeldLog)), WriteError> {
+        let _turn = self.turn.lock();
+        let mut files = self.hold();
+        files.hold_checkpoint();
+        let manifest = Arc::clone(&self.known.lock().manifest);
+        let extent = self.log.extent(manifest.log_file)?;
+        self.known.lock().log_pins.push(manifest.log_file);
+        let log = HeldLog { known: Arc::clone(&self.known), first: manifest.log_file };
+        Ok((manifest, extent, (files, log)))
     }
 
     /// Copies the first bytes of a file, or all, and syncs it.
@@ -100,6 +115,20 @@ impl Folder {
     }
 }
 
+/// Files of the log from one on, which stay.
+struct HeldLog {
+    known: Arc<Mutex<Known>>,
+    first: u64,
+}
+
+impl Drop for HeldLog {
+    fn drop(&mut self) {
+        let mut known = self.known.lock();
+        let place = known.log_pins.iter().position(|first| *first == self.first);
+        place.map(|place| known.log_pins.swap_remove(place));
+    }
+}
+
 fn unreadable(error: ReadError) -> WriteError {
-    WriteError::Read(std::sync::Arc::new(error))
+    WriteError::Read(Arc::new(error))
 }

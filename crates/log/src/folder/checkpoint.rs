@@ -4,18 +4,17 @@
 //! - A column or dictionary that is on the disk is not written again, whichever segment has it.
 //! - Until the manifest has its name the old checkpoint is whole: nothing that it refers to is removed before.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::MutexGuard;
-use storage::persist::{Written, write_column, write_dictionary};
-use storage::{Column, ColumnId, DictionaryId, Segment, StoreError};
+use storage::Segment;
 
-use super::Folder;
-use crate::data::{DataFile, ItemPlace, Pace, data_number, data_path, write_data};
-use crate::error::{ReadError, WriteError};
+use super::{Folder, KeptFiles, Known};
+use crate::data::{DataFile, ItemPlace, Pace, data_number};
+use crate::error::WriteError;
 use crate::log::Lsn;
-use crate::manifest::{ColumnEntry, Manifest, SegmentEntry};
+use crate::manifest::{Manifest, SegmentEntry};
 
 /// A checkpoint that is being made; dropped before it is [committed](Checkpoint::commit), it leaves nothing.
 pub struct Checkpoint<'a> {
@@ -23,11 +22,7 @@ pub struct Checkpoint<'a> {
     pace: &'a Pace<'a>,
     before: Arc<Manifest>,
     segments: Vec<SegmentEntry>,
-    /// Files that were written for it.
-    written: BTreeMap<u64, DataFile>,
-    columns: HashMap<ColumnId, ItemPlace>,
-    dictionaries: HashMap<DictionaryId, ItemPlace>,
-    is_done: bool,
+    kept: Vec<KeptFiles>,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -43,7 +38,7 @@ pub struct CheckpointReport {
 }
 
 impl Folder {
-    /// Begins a checkpoint, once others and backups have ended. `pace` is asked before anything large is written.
+    /// Begins a checkpoint, once others have ended. `pace` is asked before anything large is written.
     ///
     /// # Errors
     /// [`WriteError::Stopped`].
@@ -55,10 +50,7 @@ impl Folder {
             pace,
             before: Arc::clone(&self.known.lock().manifest),
             segments: Vec::new(),
-            written: BTreeMap::new(),
-            columns: HashMap::new(),
-            dictionaries: HashMap::new(),
-            is_done: false,
+            kept: Vec::new(),
             _turn: turn,
         })
     }
@@ -71,17 +63,9 @@ impl Checkpoint<'_> {
     /// # Errors
     /// [`WriteError`].
     pub fn segment(&mut self, segment: &Segment) -> Result<usize, WriteError> {
-        self.folder.health.check()?;
-        self.write_dictionaries(segment)?;
-        self.write_columns(segment)?;
-        let entry = |column: &Arc<Column>| {
-            let dictionary = column.as_coded().map(|coded| coded.dictionary().id());
-            let dictionary = dictionary.and_then(|id| self.dictionary(id));
-            let place = column.id().and_then(|id| self.column(id)).expect("every column was written");
-            ColumnEntry { place, dictionary }
-        };
-        let columns = segment.columns().iter().map(entry).collect();
-        self.segments.push(SegmentEntry { rows: segment.rows() as u32, columns });
+        let (kept, entry) = self.folder.kept(segment, self.pace)?;
+        self.kept.push(kept);
+        self.segments.push(entry);
         Ok(self.segments.len() - 1)
     }
 
@@ -98,7 +82,8 @@ impl Checkpoint<'_> {
         }
         let next = Lsn(contains.0 + 1);
         let used = self.used();
-        let files = self.before.files.iter().chain(self.written.values()).filter(|file| used.contains(&file.number));
+        let loose: Vec<DataFile> = folder.known.lock().loose.values().copied().collect();
+        let files = self.before.files.iter().chain(&loose).filter(|file| used.contains(&file.number));
         let manifest = Manifest {
             folder: self.before.folder,
             number: self.before.number + 1,
@@ -110,19 +95,24 @@ impl Checkpoint<'_> {
             catalog: catalog.to_vec(),
         };
         manifest.put(&*folder.files, &folder.path, &folder.health)?;
-        self.is_done = true;
         let manifest = Arc::new(manifest);
         let mut known = folder.known.lock();
+        let fresh = known.loose.extract_if(.., |number, _| used.contains(number)).map(|(_, file)| file);
+        let fresh: Vec<DataFile> = fresh.collect();
+        // Those that are held and in no checkpoint any more go when they are let go.
+        for file in self.before.files.iter().filter(|file| manifest.file(file.number).is_none()) {
+            if known.pins.contains_key(&file.number) {
+                known.loose.insert(file.number, *file);
+            }
+        }
         known.manifest = Arc::clone(&manifest);
-        known.columns.extend(self.columns.drain());
-        known.dictionaries.extend(self.dictionaries.drain());
-        // What the manifest does not have is not on the disk any more.
-        known.columns.retain(|_, place| used.contains(&place.file));
-        known.dictionaries.retain(|_, place| used.contains(&place.file));
+        let Known { columns, dictionaries, loose, .. } = &mut *known;
+        let is_there = |place: &ItemPlace| used.contains(&place.file) || loose.contains_key(&place.file);
+        columns.retain(|_, place| is_there(place));
+        dictionaries.retain(|_, place| is_there(place));
         drop(known);
         let removed = folder.remove_unused(&manifest);
-        let bytes = self.written.values().map(|file| file.bytes).sum();
-        Ok(CheckpointReport { files: self.written.len(), bytes, removed })
+        Ok(CheckpointReport { files: fresh.len(), bytes: fresh.iter().map(|file| file.bytes).sum(), removed })
     }
 
     /// The files that its segments have something of.
@@ -130,94 +120,34 @@ impl Checkpoint<'_> {
         let columns = self.segments.iter().flat_map(|segment| &segment.columns);
         columns.flat_map(|column| [Some(column.place), column.dictionary]).flatten().map(|place| place.file).collect()
     }
-
-    fn column(&self, id: ColumnId) -> Option<ItemPlace> {
-        self.columns.get(&id).copied().or_else(|| self.folder.known.lock().columns.get(&id).copied())
-    }
-
-    fn dictionary(&self, id: DictionaryId) -> Option<ItemPlace> {
-        self.dictionaries.get(&id).copied().or_else(|| self.folder.known.lock().dictionaries.get(&id).copied())
-    }
-
-    fn write_dictionaries(&mut self, segment: &Segment) -> Result<(), WriteError> {
-        let coded = segment.columns().iter().filter_map(|column| column.as_coded());
-        let mut fresh: Vec<DictionaryId> = Vec::new();
-        let mut items = Vec::new();
-        for dictionary in coded.map(|column| column.dictionary()) {
-            if self.dictionary(dictionary.id()).is_none() && !fresh.contains(&dictionary.id()) {
-                fresh.push(dictionary.id());
-                items.push(written(write_dictionary(dictionary))?);
-            }
-        }
-        let Some(file) = self.write(&items)? else { return Ok(()) };
-        self.dictionaries.extend(fresh.into_iter().zip(0..).map(|(id, item)| (id, ItemPlace { file, item })));
-        Ok(())
-    }
-
-    fn write_columns(&mut self, segment: &Segment) -> Result<(), WriteError> {
-        let mut fresh = Vec::new();
-        let mut items = Vec::new();
-        for column in segment.columns() {
-            let id = column.id().expect("tables have no columns of row numbers");
-            if self.column(id).is_none() && !fresh.contains(&id) {
-                fresh.push(id);
-                items.push(written(write_column(column))?);
-            }
-        }
-        let Some(file) = self.write(&items)? else { return Ok(()) };
-        self.columns.extend(fresh.into_iter().zip(0..).map(|(id, item)| (id, ItemPlace { file, item })));
-        Ok(())
-    }
-
-    /// Writes a file of these; none where there are none.
-    fn write(&mut self, items: &[Written<'_>]) -> Result<Option<u64>, WriteError> {
-        if items.is_empty() {
-            return Ok(None);
-        }
-        let folder = self.folder;
-        let number = {
-            let mut known = folder.known.lock();
-            known.next_file += 1;
-            known.next_file - 1
-        };
-        let path = data_path(&folder.path, number);
-        let identity = (self.before.folder, number);
-        let file = write_data(&*folder.files, &folder.health, &path, identity, items, self.pace)?;
-        self.written.insert(number, file);
-        Ok(Some(number))
-    }
-}
-
-/// What arrow could not write.
-fn written<T>(written: Result<T, StoreError>) -> Result<T, WriteError> {
-    written.map_err(|error| WriteError::Read(Arc::new(ReadError::Store(error))))
-}
-
-impl Drop for Checkpoint<'_> {
-    fn drop(&mut self) {
-        if !self.is_done && self.folder.health.check().is_ok() {
-            for number in self.written.keys() {
-                // Best effort: whoever opens the folder removes what nothing refers to.
-                let _ = self.folder.files.remove(&data_path(&self.folder.path, *number));
-            }
-        }
-    }
 }
 
 impl Folder {
     /// Removes what the checkpoint does not need; what fails is tried again by the next.
     fn remove_unused(&self, manifest: &Manifest) -> usize {
         let Ok(names) = self.files.list(&self.path) else { return 0 };
+        // What is being written has no place yet, and a number that is not below the next.
+        let known = self.known.lock();
+        let first_log = known.log_pins.iter().copied().fold(manifest.log_file, u64::min);
         let is_unused = |name: &&String| match data_number(name) {
-            Some(number) => manifest.file(number).is_none(),
+            Some(number) => self.is_forgotten(&known, manifest, number),
             None => {
                 let log = name.strip_prefix("log-").and_then(|number| number.parse::<u64>().ok());
-                log.is_some_and(|number| number < manifest.log_file)
+                log.is_some_and(|number| number < first_log)
             }
         };
-        let removed = names.iter().filter(is_unused).filter(|name| self.files.remove(&self.path.join(name)).is_ok());
-        let removed = removed.count();
-        self.log.forget_before(manifest.log_file);
+        let unused: Vec<&String> = names.iter().filter(is_unused).collect();
+        let removed = unused.into_iter().filter(|name| self.files.remove(&self.path.join(name)).is_ok()).count();
+        drop(known);
+        self.log.forget_before(first_log);
         removed
+    }
+
+    /// Whether a file was once of a checkpoint, or of a process before this one, and of nobody now.
+    fn is_forgotten(&self, known: &Known, manifest: &Manifest, number: u64) -> bool {
+        manifest.file(number).is_none()
+            && !known.loose.contains_key(&number)
+            && !known.pins.contains_key(&number)
+            && !known.writing.contains(&number)
     }
 }

@@ -11,17 +11,18 @@
 mod backup;
 mod check;
 mod checkpoint;
+mod keep;
 mod load;
 mod open;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use storage::{ColumnId, Dictionary, DictionaryId};
 
-use crate::data::ItemPlace;
+use crate::data::{DataFile, ItemPlace};
 use crate::error::{Health, WriteError};
 use crate::files::Files;
 use crate::log::{Log, LogFile, LogOptions, LogPlace, Lsn, Record, Replay, bounds};
@@ -29,6 +30,7 @@ use crate::manifest::Manifest;
 pub use backup::BackupReport;
 pub use check::{CheckFailure, CheckReport};
 pub use checkpoint::{Checkpoint, CheckpointReport};
+pub use keep::KeptFiles;
 
 /// The name of the file that stands for the folder's lock.
 const LOCK: &str = "lock";
@@ -63,7 +65,7 @@ pub struct Folder {
     end: Lsn,
     /// Checkpoints and backups, one after the other.
     turn: Mutex<()>,
-    known: Mutex<Known>,
+    known: Arc<Mutex<Known>>,
     dictionaries: Mutex<HashMap<ItemPlace, Arc<Mutex<Weak<Dictionary>>>>>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -74,7 +76,32 @@ struct Known {
     manifest: Arc<Manifest>,
     columns: HashMap<ColumnId, ItemPlace>,
     dictionaries: HashMap<DictionaryId, ItemPlace>,
+    /// Files that are on the disk and in no checkpoint yet.
+    loose: BTreeMap<u64, DataFile>,
+    /// Files that somebody holds whatever checkpoints say, and how many do.
+    pins: HashMap<u64, usize>,
+    /// Files of the log from which on somebody reads.
+    log_pins: Vec<u64>,
+    /// Files that are being written.
+    writing: HashSet<u64>,
     next_file: u64,
+}
+
+impl Known {
+    fn pin(&mut self, file: u64) {
+        *self.pins.entry(file).or_default() += 1;
+    }
+
+    /// Whether nobody holds it any more.
+    fn unpin(&mut self, file: u64) -> bool {
+        let Some(pins) = self.pins.get_mut(&file) else { return true };
+        *pins -= 1;
+        let is_free = *pins == 0;
+        if is_free {
+            self.pins.remove(&file);
+        }
+        is_free
+    }
 }
 
 impl Folder {

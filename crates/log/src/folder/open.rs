@@ -90,7 +90,7 @@ impl Folder {
             chain,
             end: tail.next,
             turn: Mutex::new(()),
-            known: Mutex::new(known),
+            known: Arc::new(Mutex::new(known)),
             dictionaries: Mutex::new(HashMap::new()),
             files,
             _lock: lock,

@@ -100,8 +100,7 @@ fn response_s(machine: &Machine, jobs: &[Job]) -> f64 {
     let mut waiting: Vec<usize> = (0..jobs.len()).collect();
     let (mut now_s, mut sum_s) = (0.0, 0.0);
     while !(begun.is_empty() && waiting.is_empty()) {
-        let those: Vec<Waiting> =
-            waiting.iter().map(|job| waiting_for(jobs[*job].clone(), now_s)).collect();
+        let those: Vec<Waiting> = waiting.iter().map(|job| waiting_for(jobs[*job].clone(), now_s)).collect();
         let with = |job: &usize| Begun { job: jobs[*job].clone(), left: left[*job], since_s: 0.0 };
         let with: Vec<Begun> = begun.iter().map(with).collect();
         let chosen: Vec<usize> = choose(machine, &with, &those).begin.iter().map(|place| waiting[*place]).collect();

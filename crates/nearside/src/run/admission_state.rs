@@ -246,8 +246,7 @@ impl Admission {
             self.let_in(&of.machine);
         }
         let mut state = self.state.lock();
-        let woken: Vec<Waker> =
-            state.queue.waiting.iter_mut().filter_map(|waiter| waiter.waker.take()).collect();
+        let woken: Vec<Waker> = state.queue.waiting.iter_mut().filter_map(|waiter| waiter.waker.take()).collect();
         state.has_thread = !state.queue.waiting.is_empty();
         let goes_on = state.has_thread;
         drop(state);

@@ -108,6 +108,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.idle.end();
         self.placer.end();
+        if let Some(journal) = self.catalog.journal() {
+            journal.end();
+        }
         self.catalog.state().tables().for_each(|table| table.meta.merges.stop());
     }
 }
