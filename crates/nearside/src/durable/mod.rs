@@ -24,6 +24,8 @@
 mod capture;
 mod record;
 mod restore;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Settings of the whole database, which `ALTER SYSTEM` changes for everybody at once.
 //!
-//! They last as long as the database, which is in memory: a program that starts one sets them anew.
+//! They last as long as the process has the database: a program that starts one sets them anew.
 
 use std::sync::Arc;
 
