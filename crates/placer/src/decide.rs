@@ -1,118 +1,27 @@
 //! [`Placer`]: what to do about a period.
 
-use std::fmt;
-
-use numa::NodeId;
-
+use crate::decision::{Decision, Reason};
 use crate::group::Scene;
 use crate::history::History;
 use crate::limits::{
     AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, ITEMS_MAX, LARGEST, PLANS_MAX,
     SLIGHT_PERIODS, STEP_MIN, STRONG_MIN, UNBALANCED_MIN, UNBALANCED_PERIODS,
 };
+use crate::memory::{Memory, Room};
 use crate::plan::{Loads, Place};
+use crate::throughput::Throughput;
 use crate::trial::Trial;
+use crate::undo::{Moved, Undo};
 use crate::{Item, ItemId, Lies, Observation};
-
-/// An item that is to lie elsewhere.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// Which.
-    pub item: ItemId,
-    /// On which nodes it lies, by their places in [`Observation::nodes`], a range on each.
-    pub from: Vec<usize>,
-    /// On which it is to lie, a range on each.
-    pub to: Vec<usize>,
-    /// Why.
-    pub reason: Reason,
-    /// How much less the hottest node gives then, as a factor: 2 is half. 1 where nothing is gained but order.
-    pub gain: f64,
-    /// Bytes that have to be moved.
-    pub bytes: u64,
-}
-
-/// Why an item is to lie elsewhere. Utilisations are parts of what a node has, of the
-/// bandwidth of its memory or of the time of its cpus, whichever is shorter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reason {
-    /// Its node is hotter than the others, and the item is a part of it.
-    Hot {
-        /// The node.
-        node: NodeId,
-        /// What it gives.
-        utilisation: f64,
-        /// What all nodes give, in the mean.
-        mean: f64,
-        /// What of the node's is the item's, as a part.
-        share: f64,
-    },
-    /// As [`Hot`](Self::Hot), and no node that takes the item whole would be cooler.
-    Dominates {
-        /// The node.
-        node: NodeId,
-        /// What it gives.
-        utilisation: f64,
-        /// What all nodes give, in the mean.
-        mean: f64,
-        /// What of the node's is the item's, as a part.
-        share: f64,
-    },
-    /// It goes so that a node takes what makes another one hot.
-    MakesRoom {
-        /// The hot node.
-        node: NodeId,
-        /// What it gives.
-        utilisation: f64,
-        /// What all nodes give, in the mean.
-        mean: f64,
-    },
-    /// All nodes are idle at times, though their load is the same: it is divided to see whether that helps.
-    Idle {
-        /// What all nodes give, in the mean.
-        mean: f64,
-    },
-    /// It was divided to see whether that helps, and did not.
-    DidNotHelp,
-    /// Nobody has read the divided item for long.
-    Cold,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Reason::Hot { node, utilisation, mean, .. }
-        | Reason::Dominates { node, utilisation, mean, .. }
-        | Reason::MakesRoom { node, utilisation, mean }) = self
-        else {
-            return match self {
-                Reason::Idle { mean } => write!(
-                    f,
-                    "no node is hot, but all are idle at times ({mean:.2} in the mean): divided, each statement has all"
-                ),
-                Reason::DidNotHelp => f.write_str("it was divided to see whether that helps, and did not"),
-                _ => f.write_str("it is divided, and nobody reads it"),
-            };
-        };
-        let NodeId(node) = node;
-        write!(
-            f,
-            "what lies on node {node} takes {utilisation:.2} of what the node has, {mean:.2} in the mean of all; "
-        )?;
-        match self {
-            Reason::Hot { share, .. } => write!(f, "this is {share:.2} of it"),
-            Reason::Dominates { share, .. } if *share > 0.0 => {
-                write!(f, "this is {share:.2} of it, and divided it is less for any one node")
-            }
-            Reason::Dominates { .. } => f.write_str("divided, this makes room for it"),
-            _ => f.write_str("this makes room for it"),
-        }
-    }
-}
 
 /// Decides, period by period.
 #[derive(Clone, Debug, Default)]
 pub struct Placer {
     history: History,
+    throughput: Throughput,
+    memory: Memory,
     trial: Trial,
+    undo: Undo,
     /// Periods in a row with a strongly unbalanced load.
     unbalanced: u32,
     /// Periods since the last decision or plan, and how many of them had an unbalanced load by themselves.
@@ -128,29 +37,95 @@ impl Placer {
         }
         self.history.observe(observation);
         let loads = Loads::new(observation, &self.history);
-        self.trial.observe(observation, &loads);
+        self.throughput.observe(observation, &loads);
+        self.memory.observe(observation);
         let was_seen = Loads::is_seen(observation, is_unbalanced);
-        let decisions = match self.strongly(observation, &loads) {
-            decisions if decisions.is_empty() => self.slightly(observation, was_seen),
-            decisions => decisions,
-        };
+        let decisions = self.make_room(observation, &loads);
         if !decisions.is_empty() {
-            self.trial.disturbed();
+            return self.begun(decisions);
+        }
+        let lost = self.give_back(observation);
+        if !lost.is_empty() {
+            self.throughput.disturbed();
             self.is_moved();
-            return decisions;
+            return lost;
+        }
+        let mut plan = Vec::new();
+        if self.undo.may_plan(&self.throughput, self.history.period()) {
+            plan = self.strongly(observation, &loads);
+            if plan.is_empty() {
+                plan = self.slightly(observation, was_seen);
+            }
+        }
+        if !plan.is_empty() {
+            let before = self.throughput.clone();
+            let plan = self.begun(plan);
+            self.undo.begun(&plan, &before, self.history.period());
+            return plan;
         }
         let decisions = self.try_out(observation, &loads);
         if !decisions.is_empty() {
+            self.undo.disturbed();
             self.is_moved();
             return decisions;
         }
         if was_seen || is_unbalanced(&loads) { Vec::new() } else { self.put_together(observation, &loads) }
     }
 
+    /// Something is decided that nothing else is to be judged by.
+    fn begun(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
+        self.throughput.disturbed();
+        self.trial.disturbed();
+        self.undo.disturbed();
+        self.is_moved();
+        decisions
+    }
+
+    /// A plan with which less is read than before goes back.
+    fn give_back(&mut self, observation: &Observation) -> Vec<Decision> {
+        let (lost, read) = self.undo.lost(&self.throughput, self.history.period());
+        self.back(observation, lost, Reason::Lost { read })
+    }
+
+    /// Items go back to where they were, those that are where they were to be.
+    fn back(&mut self, observation: &Observation, items: Vec<Moved>, reason: Reason) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for (id, from, to) in items {
+            let Some(item) = observation.items.iter().find(|item| item.id == id) else { continue };
+            if item.lies == Lies::Ranges(to.clone()) && !item.is_users {
+                decisions.push(self.decision(item, from, reason, 1.0));
+            }
+        }
+        decisions
+    }
+
     /// What was seen before says little about what comes.
     fn is_moved(&mut self) {
         (self.unbalanced, self.slightly) = (0, (0, 0));
         self.history.forget_means();
+    }
+
+    /// What to do about memory that is nearly full, and what lies on memory without cpus.
+    fn make_room(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
+        if !self.memory.is_concerned(observation) {
+            return Vec::new();
+        }
+        let groups = Scene::groups(observation, &self.history);
+        let (scene, loads) = (Scene::new(observation, &groups), loads.summed(&groups));
+        let rests = |item: usize| !scene.members[item].iter().all(|member| self.history.may_decide(member));
+        let may = |item: usize, to: &[usize]| !rests(item) && self.may_go(&scene, item, to);
+        let moves = self.memory.decide(&scene, &self.history, &loads, &may);
+        let mut decisions = Vec::new();
+        for (Place { item, to }, reason) in moves {
+            decisions.extend(self.of_group(&scene, item, &to, reason, 1.0));
+        }
+        decisions
+    }
+
+    /// A decision for each item of a group that does not lie there.
+    fn of_group(&mut self, scene: &Scene, group: usize, to: &[usize], reason: Reason, gain: f64) -> Vec<Decision> {
+        let elsewhere = scene.members[group].iter().filter(|member| member.lies != Lies::Ranges(to.to_vec()));
+        elsewhere.map(|member| self.decision(member, to.to_vec(), reason, gain)).collect()
     }
 
     /// What to do about a load that few periods tell to be unbalanced.
@@ -198,22 +173,16 @@ impl Placer {
 
     /// Divides what is read where nodes are idle at times, and takes that back where it did not help.
     fn try_out(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
-        let failed = self.trial.failed(&self.history);
-        let mut decisions = Vec::new();
-        for (id, from, to) in failed {
-            let Some(item) = observation.items.iter().find(|item| item.id == id) else { continue };
-            if item.lies == Lies::Ranges(to.clone()) && !item.is_users {
-                decisions.push(self.decision(item, from, Reason::DidNotHelp, 1.0));
-                self.history.unwanted(id, &to);
-            }
-        }
+        let failed = self.trial.failed(&mut self.throughput, &self.history);
+        let mut decisions = self.back(observation, failed, Reason::DidNotHelp);
+        decisions.iter().for_each(|of| self.history.unwanted(of.item, &of.from));
         if !decisions.is_empty() {
             return decisions;
         }
-        let mean = self.trial.used();
+        let mean = self.throughput.used();
         let (scene, loads) = self.scene(observation, loads);
         let may = |item: usize, to: &[usize]| self.may_decide(&scene, item) && self.may_go(&scene, item, to);
-        let places = self.trial.begin(&scene, &loads, &may);
+        let places = self.trial.begin(&scene, &self.history, (&loads, &self.throughput), &may);
         let mut items = Vec::new();
         for Place { item, to } in places {
             for member in &scene.members[item] {
@@ -225,14 +194,19 @@ impl Placer {
             }
         }
         if !items.is_empty() {
-            self.trial.begun(self.history.period(), items);
+            self.trial.begun(self.throughput.before(self.history.period()), items);
+            self.throughput.disturbed();
         }
         decisions
     }
 
     fn may_decide(&self, scene: &Scene, item: usize) -> bool {
-        scene.items[item].lies != Lies::Otherwise
-            && scene.members[item].iter().all(|member| self.history.may_decide(member))
+        let is_beside_cpus = |member: &Item| match &member.lies {
+            Lies::Ranges(on) => on.iter().all(|node| scene.nodes[*node].cpus > 0.0),
+            Lies::Otherwise => false,
+        };
+        let may = |member: &Item| is_beside_cpus(member) && self.history.may_decide(member);
+        scene.members[item].iter().all(may)
     }
 
     fn may_go(&self, scene: &Scene, item: usize, to: &[usize]) -> bool {
@@ -242,7 +216,8 @@ impl Placer {
     /// Nobody looked for a while: what was seen before counts no more. What users undid does.
     pub fn begin_anew(&mut self) {
         self.unbalanced = 0;
-        self.trial.forget();
+        (self.throughput, self.trial) = (Throughput::default(), Trial::default());
+        self.undo.disturbed();
         self.slightly = (0, 0);
         self.history.forget_loads();
     }
@@ -250,6 +225,7 @@ impl Placer {
     /// A user undid a decision: it is not made again.
     pub fn undone(&mut self, item: ItemId, place: &[usize]) {
         self.history.unwanted(item, place);
+        self.undo.disturbed();
     }
 
     /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
@@ -296,9 +272,7 @@ impl Placer {
                 (true, false) => Reason::Hot { node: hot, utilisation: before, mean, share },
                 (false, false) => Reason::MakesRoom { node: hot, utilisation: before, mean },
             };
-            for member in scene.members[place].iter().filter(|member| member.lies != Lies::Ranges(to.clone())) {
-                decisions.push(self.decision(member, to.clone(), reason, gain));
-            }
+            decisions.extend(self.of_group(scene, place, &to, reason, gain));
         }
         decisions
     }
@@ -306,27 +280,31 @@ impl Placer {
     /// What is done one after the other after some first steps, each for the hottest node as it is then, and the loads
     /// in the end. A later step for an item takes the place of an earlier one.
     fn plan(&self, scene: &Scene, loads: &Loads, first: Vec<Place>) -> (Vec<Place>, Loads) {
+        let (before, mut room) = (loads, Room::new(&scene.nodes));
         let (mut loads, mut done) = (loads.clone(), first);
         done.iter().for_each(|place| loads.put(place.item, &place.to));
+        if !room.is_enough_for(scene, &done) {
+            return (Vec::new(), before.clone());
+        }
         for _ in 0..2 * scene.items.len() {
             if !is_unbalanced(&loads) {
                 break;
             }
             let node = loads.hottest();
-            let before = loads.utilisation(node);
+            let hottest = loads.utilisation(node);
             let mut steps: Vec<(f64, Vec<Place>)> = Vec::new();
             let largest = self.largest(scene, &loads, node);
             for item in &largest {
-                for place in self.places(scene, &loads, *item) {
+                for place in self.places(scene, &loads, &room, *item) {
                     steps.push((loads.peak_with(std::slice::from_ref(&place)), vec![place]));
                 }
             }
             let best = steps.iter().map(|step| step.0).fold(f64::INFINITY, f64::min);
             if best > (1.0 + UNBALANCED_MIN) * loads.mean() {
-                steps.extend(self.exchanges(scene, &loads, node, &largest));
+                steps.extend(self.exchanges(scene, (&loads, &room), node, &largest));
             }
             let Some(best) = steps.iter().map(|step| step.0).min_by(f64::total_cmp) else { break };
-            if best > (1.0 - STEP_MIN) * before {
+            if best > (1.0 - STEP_MIN) * hottest {
                 break;
             }
             let order = |step: &(f64, Vec<Place>)| {
@@ -336,12 +314,20 @@ impl Placer {
             };
             let as_good = steps.into_iter().filter(|step| step.0 <= (1.0 + AS_GOOD) * best);
             let Some((_, step)) = as_good.min_by_key(order) else { break };
-            step.iter().for_each(|place| loads.put(place.item, &place.to));
+            for place in &step {
+                loads.put(place.item, &place.to);
+                let earlier = done.iter().find(|earlier| earlier.item == place.item);
+                room.put_all(&scene.members[place.item], earlier.map(|earlier| earlier.to.as_slice()), &place.to);
+            }
             done.retain(|earlier| step.iter().all(|place| place.item != earlier.item));
             done.extend(step);
         }
         done.retain(|place| scene.items[place.item].lies != Lies::Ranges(place.to.clone()));
-        (done, loads)
+        // A step may have taken the place of one that made room for others.
+        match Room::new(&scene.nodes).is_enough_for(scene, &done) {
+            true => (done, loads),
+            false => (Vec::new(), before.clone()),
+        }
     }
 
     /// The items that most is read of from a node, and about which something may be decided.
@@ -356,7 +342,8 @@ impl Placer {
     /// The largest items of a node, divided.
     fn first_steps(&self, scene: &Scene, loads: &Loads, node: usize) -> Vec<Place> {
         let largest = self.largest(scene, loads, node);
-        let of = |item: usize| self.places(scene, loads, item).into_iter().filter(|place| place.to.len() > 1);
+        let room = Room::new(&scene.nodes);
+        let of = |item: usize| self.places(scene, loads, &room, item).into_iter().filter(|place| place.to.len() > 1);
         largest.into_iter().flat_map(of).collect()
     }
 
@@ -366,14 +353,23 @@ impl Placer {
         items.retain(|place| self.may_decide(scene, *place) && loads.load(*place) > 0.0);
         items.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));
         items.truncate(LARGEST);
-        let places: Vec<Place> = items.into_iter().filter_map(|item| self.places(scene, loads, item).pop()).collect();
+        let room = Room::new(&scene.nodes);
+        let most = |item| self.places(scene, loads, &room, item).pop();
+        let places: Vec<Place> = items.into_iter().filter_map(most).collect();
         (1..=places.len()).map(|count| places[..count].to_vec()).collect()
     }
 
     /// Whole items of a node, each for a whole one of another.
-    fn exchanges(&self, scene: &Scene, loads: &Loads, node: usize, largest: &[usize]) -> Vec<(f64, Vec<Place>)> {
+    fn exchanges(
+        &self,
+        scene: &Scene,
+        (loads, room): (&Loads, &Room),
+        node: usize,
+        largest: &[usize],
+    ) -> Vec<(f64, Vec<Place>)> {
         let mut steps = Vec::new();
-        let mut others: Vec<usize> = (0..scene.nodes.len()).filter(|other| *other != node).collect();
+        let has_cpus = |other: &usize| *other != node && scene.nodes[*other].cpus > 0.0;
+        let mut others: Vec<usize> = (0..scene.nodes.len()).filter(has_cpus).collect();
         others.sort_by(|a, b| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b)));
         others.truncate(COOLEST);
         for other in others {
@@ -381,7 +377,7 @@ impl Placer {
             for (a, b) in largest.iter().flat_map(|a| others.iter().map(move |b| (*a, *b))) {
                 let exchange = [(a, node, other), (b, other, node)].map(|(place, from, to)| {
                     let item = &scene.items[place];
-                    let has_room = scene.nodes[to].free_bytes > item.bytes;
+                    let has_room = room.takes(to, item.bytes);
                     let goes = loads.share(place, from) > 0.0 && loads.is_whole(place) && has_room;
                     (goes && self.may_go(scene, place, &[to])).then(|| Place { item: place, to: vec![to] })
                 });
@@ -395,7 +391,7 @@ impl Placer {
     }
 
     /// Where an item could go: whole, and in so many ranges.
-    fn places(&self, scene: &Scene, loads: &Loads, place: usize) -> Vec<Place> {
+    fn places(&self, scene: &Scene, loads: &Loads, room: &Room, place: usize) -> Vec<Place> {
         let item = &scene.items[place];
         let Lies::Ranges(from) = &item.lies else { return Vec::new() };
         let most = item.ranges_max.min(scene.nodes.len()).max(from.len());
@@ -403,27 +399,34 @@ impl Placer {
         let of = (from.len().max(1)..=most).filter_map(|ranges| {
             let has_room = |node: usize| {
                 let is_there = from.contains(&node);
-                is_there || scene.nodes[node].free_bytes > item.bytes.div_ceil(ranges as u64)
+                is_there || room.takes(node, item.bytes.div_ceil(ranges as u64))
             };
             loads.spread(place, ranges, &has_room)
         });
         of.filter(|place| place.to != *from && self.may_go(scene, place.item, &place.to)).collect()
     }
 
-    /// Divided items that nobody reads go to one node each.
+    /// Divided items that nobody reads go to one node each, with those of their group.
     fn put_together(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
-        let is_it = |item: &&Item| {
-            let is_divided = matches!(&item.lies, Lies::Ranges(on) if on.len() > 1);
-            is_divided && self.history.may_decide(item) && self.history.is_cold(item.id)
-        };
-        let Some(item) = observation.items.iter().find(is_it) else { return Vec::new() };
-        let has_room = |node: &usize| observation.nodes[*node].free_bytes > item.bytes;
-        let order = |a: &usize, b: &usize| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b));
-        let nodes = (0..observation.nodes.len()).filter(has_room);
-        let Some(to) = nodes.filter(|to| self.history.may_go(item.id, &[*to])).min_by(order) else {
+        let is_divided = |item: &Item| matches!(&item.lies, Lies::Ranges(on) if on.len() > 1);
+        if !observation.items.iter().any(|item| is_divided(item) && self.history.is_cold(item.id)) {
             return Vec::new();
+        }
+        let scene = Scene::new(observation, &Scene::groups(observation, &self.history));
+        let is_it = |group: &usize| {
+            let members = &scene.members[*group];
+            let is_cold = members.iter().all(|member| self.history.is_cold(member.id));
+            is_cold && members.iter().any(is_divided) && self.may_decide(&scene, *group)
         };
-        vec![self.decision(item, vec![to], Reason::Cold, 1.0)]
+        let Some(group) = (0..scene.items.len()).find(is_it) else { return Vec::new() };
+        let may = |node: &usize| {
+            let place = Place { item: group, to: vec![*node] };
+            let has_room = Room::new(&scene.nodes).is_enough_for(&scene, std::slice::from_ref(&place));
+            scene.nodes[*node].cpus > 0.0 && has_room && self.may_go(&scene, group, &place.to)
+        };
+        let order = |a: &usize, b: &usize| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b));
+        let Some(to) = (0..scene.nodes.len()).filter(may).min_by(order) else { return Vec::new() };
+        self.of_group(&scene, group, &[to], Reason::Cold, 1.0)
     }
 
     fn decision(&mut self, item: &Item, to: Vec<usize>, reason: Reason, gain: f64) -> Decision {
@@ -438,7 +441,8 @@ impl Placer {
 
 /// Seconds of a node's memory that moving so much takes: it is read and written.
 fn cost(bytes: u64, scene: &Scene) -> f64 {
-    let least = scene.nodes.iter().map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
+    let with_cpus = scene.nodes.iter().filter(|node| node.cpus > 0.0);
+    let least = with_cpus.map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
     2.0 * bytes as f64 / least
 }
 

@@ -1,7 +1,10 @@
-//! Items that are read together, as one.
+//! Items that are read together, or placed like each other, as one.
 //!
 //! A task that reads rows of several columns runs near one node: what of these columns lies elsewhere comes over links.
-//! So columns of which at least half is read together are moved, divided and put together as one, with the same ranges.
+//! So columns of which at least half is read together are moved, divided and put together as one, with the same
+//! ranges; and so are items of which somebody said that one lies like the other.
+
+use std::collections::BTreeMap;
 
 use crate::history::History;
 use crate::{Item, Lies, Node, Observation};
@@ -18,7 +21,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Groups by what was read together; for each the places of its items.
+    /// Groups by what was read together or is placed alike; for each the places of its items.
     pub(crate) fn groups(observation: &Observation, history: &History) -> Vec<Vec<usize>> {
         let mut first: Vec<usize> = (0..observation.items.len()).collect();
         fn of(first: &[usize], mut item: usize) -> usize {
@@ -27,7 +30,10 @@ impl Scene {
             }
             item
         }
-        for (a, b) in history.together(observation) {
+        let mut alike: BTreeMap<u64, usize> = BTreeMap::new();
+        let with = |(place, item): (usize, &Item)| Some((place, *alike.entry(item.like?).or_insert(place)));
+        let alike: Vec<(usize, usize)> = observation.items.iter().enumerate().filter_map(with).collect();
+        for (a, b) in history.together(observation).into_iter().chain(alike) {
             let (a, b) = (of(&first, a), of(&first, b));
             let (low, high) = (a.min(b), a.max(b));
             first[high] = low;
@@ -64,6 +70,7 @@ fn merged(members: &[Item], nodes: usize) -> Item {
         busy: (0..nodes).map(busy).collect(),
         lies,
         ranges_max: members.iter().map(|member| member.ranges_max).min().unwrap_or(1),
+        like: first.like,
         is_users: members.iter().any(|member| member.is_users),
     }
 }

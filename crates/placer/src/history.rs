@@ -51,6 +51,11 @@ impl History {
         self.period
     }
 
+    /// Periods that means are of.
+    pub(crate) fn still(&self) -> u32 {
+        self.still
+    }
+
     /// Pairs of items, by their places, that are read together.
     pub(crate) fn together(&self, observation: &Observation) -> Vec<(usize, usize)> {
         let place = |id: &ItemId| observation.items.iter().position(|item| item.id == *id);
@@ -136,6 +141,11 @@ impl History {
         self.items.get(&item).is_some_and(|known| known.cold >= COLD_PERIODS)
     }
 
+    /// Whether hardly anybody read it in the last period.
+    pub(crate) fn seems_cold(&self, item: ItemId) -> bool {
+        self.items.get(&item).is_some_and(|known| known.cold > 0)
+    }
+
     /// Whether something may be decided about an item by now.
     pub(crate) fn may_decide(&self, item: &Item) -> bool {
         // A user who undid a decision wants none like it for as long as the load is what it was.
@@ -164,7 +174,7 @@ impl History {
         known.left = Some((period, from.to_vec()));
     }
 
-    /// A user does not want it there.
+    /// It is not wanted there.
     pub(crate) fn unwanted(&mut self, item: ItemId, place: &[usize]) {
         let period = self.period;
         let known = self.items.entry(item).or_default();

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
-//! placed is named in a decision. Items that are read together go together, to the same nodes in the same order. An
+//! placed is named in a decision. What balances loads goes to nodes with cpus. Items that are read
+//! together, or placed like each other, go together, to the same nodes in the same order. An
 //! item rests for [`limits::REST_PERIODS`] after a decision about it, and does not go back to where it came from within
 //! [`limits::RETURN_PERIODS`].
 //!
@@ -16,15 +17,20 @@
 //! ranges is computed at once, for each further range would move all the others again.
 
 mod decide;
+mod decision;
 mod group;
 mod history;
 pub mod limits;
+mod memory;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod trial;
+mod undo;
 
-pub use decide::{Decision, Placer, Reason};
+pub use decide::Placer;
+pub use decision::{Decision, Reason};
 use numa::NodeId;
 
 /// What is placed as one: of which table, and which column or part of it that is.
@@ -41,7 +47,7 @@ pub struct ItemId {
 pub struct Observation {
     /// Its length.
     pub seconds: f64,
-    /// Nodes that data may be placed on, in the order in which [`Item::served`] and [`Lies`] count them.
+    /// Nodes that data may be placed on, those without cpus among them, in the order in which [`Item::served`] and [`Lies`] count them.
     pub nodes: Vec<Node>,
     /// What lies on them.
     pub items: Vec<Item>,
@@ -55,10 +61,12 @@ pub struct Observation {
 pub struct Node {
     /// Its number on the machine.
     pub id: NodeId,
-    /// Bytes per second that its memory gives.
+    /// Bytes per second that its memory gives: to its own cpus, or to those that read it where it has none.
     pub bandwidth: f64,
     /// Its cpus that run tasks; 0 for memory without cpus.
     pub cpus: f64,
+    /// Bytes of its memory; 0 where nobody knows, which is never nearly full.
+    pub bytes: u64,
     /// Bytes that it has left.
     pub free_bytes: u64,
 }
@@ -78,6 +86,8 @@ pub struct Item {
     pub lies: Lies,
     /// Into how many ranges of rows it can be divided; 1 where it cannot.
     pub ranges_max: usize,
+    /// Items with the same number go together, to the same nodes with the same ranges, read together or not.
+    pub like: Option<u64>,
     /// Whether a user said where it lies.
     pub is_users: bool,
 }

@@ -68,7 +68,9 @@ impl Loads {
                 Lies::Otherwise => vec![0.0; nodes],
             }
         };
+        // Nodes without cpus take no part in balancing: what is read there is read by cpus of others.
         let capacity = |node: &Node| match resource {
+            _ if node.cpus == 0.0 => 0.0,
             Resource::Memory => node.bandwidth,
             Resource::Cpus => node.cpus,
         };
@@ -80,7 +82,6 @@ impl Loads {
     /// Of what it has, how much a node gives.
     pub(crate) fn utilisation(&self, node: usize) -> f64 {
         match self.capacity[node] {
-            // Memory without cpus: what is read there is read by cpus of others.
             0.0 => 0.0,
             capacity => self.of_nodes[node] / capacity,
         }
@@ -92,9 +93,10 @@ impl Loads {
         (0..self.capacity.len()).max_by(order).expect("there are nodes")
     }
 
-    /// What all nodes give together, of what they could.
+    /// What all nodes with cpus give together, of what they could.
     pub(crate) fn mean(&self) -> f64 {
-        self.of_nodes.iter().sum::<f64>() / self.capacity.iter().sum::<f64>()
+        let given = self.of_nodes.iter().zip(&self.capacity).filter(|(_, capacity)| **capacity > 0.0);
+        given.map(|(given, _)| given).sum::<f64>() / self.capacity.iter().sum::<f64>()
     }
 
     /// What an item takes from a node, as a part of what the node gives.

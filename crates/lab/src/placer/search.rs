@@ -69,6 +69,7 @@ pub fn draw(seed: u64) -> Drawn {
         lies: from.ranges(&columns, &nodes),
         statements,
         phases: vec![Phase { until_ns: u64::MAX, weights: weights.clone() }],
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 500_000_000,
         columns,
@@ -81,7 +82,7 @@ pub fn draw(seed: u64) -> Drawn {
         what.columns.iter().step_by(per_table).map(|column| column.rows).collect::<Vec<_>>(),
         weights
     );
-    let case = Case { name: format!("random-{seed}"), what, from, must: Must::ComeNear };
+    let case = Case { name: format!("random-{seed}"), what, from, must: Must::ComeNear, nodes };
     Drawn { case, machine, options, about }
 }
 

@@ -74,6 +74,7 @@ impl Dealt {
             columns,
             statements: asked.iter().map(|(table, first)| self.statement(*table, *first, constants)).collect(),
             phases: vec![Phase { until_ns: u64::MAX, weights: asked.iter().map(weight).collect() }],
+            memory_bytes: None,
             period_ns: None,
             tick_ns: 1_000_000_000,
         }

@@ -11,8 +11,8 @@
 //!
 //! # Limits
 //! The mover is a task of a worker, not a thread besides the workers. Writers are not held up for the length of a
-//! segment. Deciding takes no time. Memory without cpus takes part in nothing. Ranges are of the whole column, in the
-//! product of each of its segments: as much of it lies on each node, and as much goes.
+//! segment. Deciding takes no time. Ranges are of the whole column, in the product of each of its segments: as much of it
+//! lies on each node, and as much goes. Nothing but columns takes memory.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7.
 
@@ -23,9 +23,8 @@ use placer::{Decision, Item, ItemId, Lies, Node, Observation, Placer};
 use sched::Affinity;
 
 use super::columns::{Column, Ranges, Statement, Touched, equal, half_way, to_move};
-use super::lookup::nodes_with_cpus;
 use super::{At, Graph, Task, TaskStage, Workload, migration};
-use crate::machine::Machine;
+use crate::machine::{Machine, NodeFacts};
 
 /// For each time that a segment takes, so many times it is paused: as the product has it.
 pub const PAUSES: u64 = 4;
@@ -56,6 +55,8 @@ pub struct Placed {
     pub phases: Vec<Phase>,
     /// Where the columns lie at the beginning.
     pub lies: Vec<Ranges>,
+    /// What columns may take of the memory of each node with cpus; `None`: all of it.
+    pub memory_bytes: Option<f64>,
     /// How often the placer looks, in virtual time; `None`: nothing moves.
     pub period_ns: Option<u64>,
     /// How long a [`Tick`] is.
@@ -80,7 +81,7 @@ pub struct Carried {
     pub done_ns: Option<u64>,
     /// Periods before it, this one included.
     pub period: u64,
-    /// What was decided; its places are those of the nodes with cpus.
+    /// What was decided; its places are those of the machine's nodes.
     pub decision: Decision,
     /// Bytes that went to another node.
     pub moved_bytes: f64,
@@ -120,7 +121,6 @@ pub struct PlacedClients {
     what: Placed,
     lies: Vec<Ranges>,
     placer: Placer,
-    nodes: Vec<usize>,
     graphs: BTreeMap<(usize, usize), Arc<Issued>>,
     issued: Vec<Option<Arc<Issued>>>,
     seen: Vec<Vec<Seen>>,
@@ -139,13 +139,12 @@ pub struct PlacedClients {
 impl PlacedClients {
     /// Clients on a machine.
     pub fn new(what: Placed, machine: &Machine) -> PlacedClients {
-        let nodes = nodes_with_cpus(machine);
         PlacedClients {
             lies: what.lies.clone(),
             placer: Placer::default(),
             graphs: BTreeMap::new(),
             issued: vec![None; what.clients],
-            seen: vec![vec![Seen::default(); nodes.len()]; what.columns.len()],
+            seen: vec![vec![Seen::default(); machine.node_count()]; what.columns.len()],
             together: BTreeMap::new(),
             looked_ns: 0,
             wakes_ns: what.period_ns.unwrap_or(0),
@@ -155,7 +154,6 @@ impl PlacedClients {
             has_moved: false,
             log: Vec::new(),
             ticks: Vec::new(),
-            nodes,
             what,
         }
     }
@@ -189,8 +187,7 @@ impl PlacedClients {
         for (task, took_ns) in issued.touched.iter().zip(at.took_ns) {
             let all: f64 = task.iter().map(|(.., bytes)| bytes).sum();
             for (column, node, bytes) in task {
-                let Some(place) = self.nodes.iter().position(|known| known == node) else { continue };
-                let seen = &mut self.seen[*column][place];
+                let seen = &mut self.seen[*column][*node];
                 seen.bytes += bytes;
                 seen.busy_ns += *took_ns as f64 * bytes / all;
             }
@@ -273,19 +270,22 @@ impl PlacedClients {
 
     /// As `nearside`'s `run::placer::observe` builds it.
     fn observation(&self, at: &At<'_>) -> Observation {
-        let place_of = |node: &usize| self.nodes.iter().position(|known| known == node).unwrap_or(0);
-        let mut used = vec![0.0; self.nodes.len()];
+        let mut used = vec![0.0; at.machine.node_count()];
         for (column, ranges) in self.what.columns.iter().zip(&self.lies) {
-            ranges.iter().for_each(|(node, share)| used[place_of(node)] += column.bytes * share);
+            ranges.iter().for_each(|(node, share)| used[*node] += column.bytes * share);
         }
-        let node = |(place, node): (usize, &usize)| {
-            let facts = &at.machine.nodes()[*node];
+        let node = |(facts, used): (&NodeFacts, &f64)| {
             let all = at.machine.topology().node(facts.id).map_or(0, |node| node.memory_bytes);
+            let bytes = match self.what.memory_bytes {
+                Some(bytes) if facts.cpus > 0 => bytes as u64,
+                _ => all,
+            };
             Node {
                 id: facts.id,
                 bandwidth: facts.controller_bytes_per_second,
                 cpus: facts.cpus as f64,
-                free_bytes: all.saturating_sub(used[place] as u64),
+                bytes,
+                free_bytes: bytes.saturating_sub(*used as u64),
             }
         };
         let item = |(number, column): (usize, &Column)| Item {
@@ -293,13 +293,14 @@ impl PlacedClients {
             bytes: column.bytes as u64,
             served: self.seen[number].iter().map(|seen| seen.bytes as u64).collect(),
             busy: self.seen[number].iter().map(|seen| seen.busy_ns * 1e-9).collect(),
-            lies: Lies::Ranges(self.lies[number].iter().map(|(node, _)| place_of(node)).collect()),
+            lies: Lies::Ranges(self.lies[number].iter().map(|(node, _)| *node).collect()),
             ranges_max: (column.rows / GRANULE_ROWS).ceil().max(1.0) as usize,
+            like: None,
             is_users: false,
         };
         Observation {
             seconds: (at.now_ns - self.looked_ns) as f64 * 1e-9,
-            nodes: self.nodes.iter().enumerate().map(node).collect(),
+            nodes: at.machine.nodes().iter().zip(&used).map(node).collect(),
             items: self.what.columns.iter().enumerate().map(item).collect(),
             together: self.together.iter().map(|((a, b), bytes)| (*a, *b, *bytes as u64)).collect(),
         }
@@ -316,10 +317,9 @@ impl PlacedClients {
         let carried = &mut self.log[entry];
         carried.begun_ns = now_ns;
         let column = carried.decision.item.number as usize;
-        let to: Vec<usize> = carried.decision.to.iter().map(|place| self.nodes[*place]).collect();
+        let to = equal(&carried.decision.to);
         let segments = (self.what.columns[column].rows / SEGMENT_ROWS).ceil().max(1.0) as usize;
-        self.mover =
-            Some(Mover { entry, from: self.lies[column].clone(), to: equal(&to), done: 0, segments, since: None });
+        self.mover = Some(Mover { entry, from: self.lies[column].clone(), to, done: 0, segments, since: None });
     }
 
     /// The work of moving the next segment of the column on its way; `None` where none is left.

@@ -76,6 +76,7 @@ fn placer(bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
         phases: vec![Phase { until_ns: u64::MAX, weights: (0..c.columns).map(weight).collect() }],
         lies: from.ranges(&columns, &bench.nodes()),
         columns,
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 1_000_000_000,
     };

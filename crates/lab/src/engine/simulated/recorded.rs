@@ -68,6 +68,7 @@ fn placed(recorded: &RecordedWorkload, nodes: &[usize]) -> Placed {
         phases: vec![Phase { until_ns: u64::MAX, weights: read().map(|of| of.count as f64).collect() }],
         lies: Static::RrColumns.ranges(&columns, nodes),
         columns,
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 1_000_000_000,
     }

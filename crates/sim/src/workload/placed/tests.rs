@@ -19,6 +19,7 @@ fn scanned(columns: usize, weights: &[f64], lies: Static, period_ns: Option<u64>
         phases: vec![Phase { until_ns: u64::MAX, weights: weights.to_vec() }],
         lies: lies.ranges(&all, &[0, 1, 2, 3]),
         columns: all,
+        memory_bytes: None,
         period_ns,
         tick_ns: SECOND,
     }
