@@ -1,12 +1,11 @@
 //! [`Placer`]: what to do about a period.
 
-use crate::decision::{Decision, Reason};
+use crate::balance::is_unbalanced;
+use crate::copies;
+use crate::decision::{Copies, Decision, Reason};
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{
-    AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, ITEMS_MAX, LARGEST, PLANS_MAX,
-    SLIGHT_PERIODS, STEP_MIN, STRONG_MIN, UNBALANCED_MIN, UNBALANCED_PERIODS,
-};
+use crate::limits::{BUSY_MIN, ITEMS_MAX, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_PERIODS};
 use crate::memory::{Memory, Room};
 use crate::plan::{Loads, Place};
 use crate::throughput::Throughput;
@@ -17,7 +16,7 @@ use crate::{Item, ItemId, Lies, Observation};
 /// Decides, period by period.
 #[derive(Clone, Debug, Default)]
 pub struct Placer {
-    history: History,
+    pub(crate) history: History,
     throughput: Throughput,
     memory: Memory,
     trial: Trial,
@@ -40,7 +39,10 @@ impl Placer {
         self.throughput.observe(observation, &loads);
         self.memory.observe(observation);
         let was_seen = Loads::is_seen(observation, is_unbalanced);
-        let decisions = self.make_room(observation, &loads);
+        let mut decisions = self.copies(observation, &loads, true);
+        if decisions.is_empty() {
+            decisions = self.make_room(observation, &loads);
+        }
         if !decisions.is_empty() {
             return self.begun(decisions);
         }
@@ -68,6 +70,10 @@ impl Placer {
             self.undo.disturbed();
             self.is_moved();
             return decisions;
+        }
+        let decisions = self.copies(observation, &loads, false);
+        if !decisions.is_empty() {
+            return self.begun(decisions);
         }
         if was_seen || is_unbalanced(&loads) { Vec::new() } else { self.put_together(observation, &loads) }
     }
@@ -123,7 +129,14 @@ impl Placer {
     }
 
     /// A decision for each item of a group that does not lie there.
-    fn of_group(&mut self, scene: &Scene, group: usize, to: &[usize], reason: Reason, gain: f64) -> Vec<Decision> {
+    pub(crate) fn of_group(
+        &mut self,
+        scene: &Scene,
+        group: usize,
+        to: &[usize],
+        reason: Reason,
+        gain: f64,
+    ) -> Vec<Decision> {
         let elsewhere = scene.members[group].iter().filter(|member| member.lies != Lies::Ranges(to.to_vec()));
         elsewhere.map(|member| self.decision(member, to.to_vec(), reason, gain)).collect()
     }
@@ -200,16 +213,16 @@ impl Placer {
         decisions
     }
 
-    fn may_decide(&self, scene: &Scene, item: usize) -> bool {
+    pub(crate) fn may_decide(&self, scene: &Scene, item: usize) -> bool {
         let is_beside_cpus = |member: &Item| match &member.lies {
             Lies::Ranges(on) => on.iter().all(|node| scene.nodes[*node].cpus > 0.0),
-            Lies::Otherwise => false,
+            Lies::Replicated(_) | Lies::Otherwise => false,
         };
         let may = |member: &Item| is_beside_cpus(member) && self.history.may_decide(member);
         scene.members[item].iter().all(may)
     }
 
-    fn may_go(&self, scene: &Scene, item: usize, to: &[usize]) -> bool {
+    pub(crate) fn may_go(&self, scene: &Scene, item: usize, to: &[usize]) -> bool {
         scene.members[item].iter().all(|member| self.history.may_go(member.id, to))
     }
 
@@ -226,184 +239,6 @@ impl Placer {
     pub fn undone(&mut self, item: ItemId, place: &[usize]) {
         self.history.unwanted(item, place);
         self.undo.disturbed();
-    }
-
-    /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
-    ///
-    /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
-    /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before:
-    /// the best end counts.
-    fn balance(&mut self, scene: &Scene, loads: Loads) -> Vec<Decision> {
-        let (before, node, mean) = (loads.peak(), loads.hottest(), loads.mean());
-        let mut plans = vec![self.plan(scene, &loads, Vec::new())];
-        if is_unbalanced(&plans[0].1) {
-            let is_hot = |node: &usize| loads.utilisation(*node) > (1.0 + UNBALANCED_MIN) * mean;
-            for hot in (0..scene.nodes.len()).filter(is_hot) {
-                let left = PLANS_MAX.saturating_sub(plans.len());
-                for first in self.first_steps(scene, &loads, hot).into_iter().take(left) {
-                    plans.push(self.plan(scene, &loads, vec![first]));
-                }
-            }
-            for first in self.divided(scene, &loads) {
-                plans.push(self.plan(scene, &loads, first));
-            }
-        }
-        let peak = |plan: &(Vec<Place>, Loads)| plan.1.peak();
-        let best = plans.iter().map(peak).fold(f64::INFINITY, f64::min);
-        let bytes_of = |places: &[Place]| places.iter().map(|place| scene.items[place.item].bytes).sum::<u64>();
-        let ranges_of = |places: &[Place]| places.iter().map(|place| place.to.len()).sum::<usize>();
-        let as_good = plans.into_iter().filter(|plan| peak(plan) <= (1.0 + AS_GOOD) * best);
-        let order = |plan: &(Vec<Place>, Loads)| (ranges_of(&plan.0), bytes_of(&plan.0));
-        let Some((places, after)) = as_good.min_by_key(order) else { return Vec::new() };
-        let gained = (before - after.peak()) * HORIZON_PERIODS * scene.seconds;
-        let wanted = GAIN_MIN + FURTHER_GAIN_MIN * places.len().saturating_sub(1) as f64;
-        if after.peak() > (1.0 - wanted) * before || gained < cost(bytes_of(&places), scene) {
-            return Vec::new();
-        }
-        let gain = before / after.peak().max(f64::MIN_POSITIVE);
-        let hot = scene.nodes[node].id;
-        let mut decisions = Vec::with_capacity(places.len());
-        for Place { item: place, to } in places {
-            let share = loads.share(place, node);
-            let item = &scene.items[place];
-            let is_divided = to.len() > 1 && matches!(&item.lies, Lies::Ranges(from) if to.len() > from.len());
-            let reason = match (loads.is_read_from(place, node), is_divided) {
-                (_, true) => Reason::Dominates { node: hot, utilisation: before, mean, share },
-                (true, false) => Reason::Hot { node: hot, utilisation: before, mean, share },
-                (false, false) => Reason::MakesRoom { node: hot, utilisation: before, mean },
-            };
-            decisions.extend(self.of_group(scene, place, &to, reason, gain));
-        }
-        decisions
-    }
-
-    /// What is done one after the other after some first steps, each for the hottest node as it is then, and the loads
-    /// in the end. A later step for an item takes the place of an earlier one.
-    fn plan(&self, scene: &Scene, loads: &Loads, first: Vec<Place>) -> (Vec<Place>, Loads) {
-        let (before, mut room) = (loads, Room::new(&scene.nodes));
-        let (mut loads, mut done) = (loads.clone(), first);
-        done.iter().for_each(|place| loads.put(place.item, &place.to));
-        if !room.is_enough_for(scene, &done) {
-            return (Vec::new(), before.clone());
-        }
-        for _ in 0..2 * scene.items.len() {
-            if !is_unbalanced(&loads) {
-                break;
-            }
-            let node = loads.hottest();
-            let hottest = loads.utilisation(node);
-            let mut steps: Vec<(f64, Vec<Place>)> = Vec::new();
-            let largest = self.largest(scene, &loads, node);
-            for item in &largest {
-                for place in self.places(scene, &loads, &room, *item) {
-                    steps.push((loads.peak_with(std::slice::from_ref(&place)), vec![place]));
-                }
-            }
-            let best = steps.iter().map(|step| step.0).fold(f64::INFINITY, f64::min);
-            if best > (1.0 + UNBALANCED_MIN) * loads.mean() {
-                steps.extend(self.exchanges(scene, (&loads, &room), node, &largest));
-            }
-            let Some(best) = steps.iter().map(|step| step.0).min_by(f64::total_cmp) else { break };
-            if best > (1.0 - STEP_MIN) * hottest {
-                break;
-            }
-            let order = |step: &(f64, Vec<Place>)| {
-                let ranges: usize = step.1.iter().map(|place| place.to.len()).sum();
-                let bytes: u64 = step.1.iter().map(|place| scene.items[place.item].bytes).sum();
-                (ranges, bytes)
-            };
-            let as_good = steps.into_iter().filter(|step| step.0 <= (1.0 + AS_GOOD) * best);
-            let Some((_, step)) = as_good.min_by_key(order) else { break };
-            for place in &step {
-                loads.put(place.item, &place.to);
-                let earlier = done.iter().find(|earlier| earlier.item == place.item);
-                room.put_all(&scene.members[place.item], earlier.map(|earlier| earlier.to.as_slice()), &place.to);
-            }
-            done.retain(|earlier| step.iter().all(|place| place.item != earlier.item));
-            done.extend(step);
-        }
-        done.retain(|place| scene.items[place.item].lies != Lies::Ranges(place.to.clone()));
-        // A step may have taken the place of one that made room for others.
-        match Room::new(&scene.nodes).is_enough_for(scene, &done) {
-            true => (done, loads),
-            false => (Vec::new(), before.clone()),
-        }
-    }
-
-    /// The items that most is read of from a node, and about which something may be decided.
-    fn largest(&self, scene: &Scene, loads: &Loads, node: usize) -> Vec<usize> {
-        let is_movable = |place: &usize| loads.is_read_from(*place, node) && self.may_decide(scene, *place);
-        let mut items: Vec<usize> = (0..scene.items.len()).filter(is_movable).collect();
-        items.sort_by(|a, b| loads.share(*b, node).total_cmp(&loads.share(*a, node)).then(a.cmp(b)));
-        items.truncate(LARGEST);
-        items
-    }
-
-    /// The largest items of a node, divided.
-    fn first_steps(&self, scene: &Scene, loads: &Loads, node: usize) -> Vec<Place> {
-        let largest = self.largest(scene, loads, node);
-        let room = Room::new(&scene.nodes);
-        let of = |item: usize| self.places(scene, loads, &room, item).into_iter().filter(|place| place.to.len() > 1);
-        largest.into_iter().flat_map(of).collect()
-    }
-
-    /// The items that most is read of, over as many nodes as have room: one of them, two, and so on.
-    fn divided(&self, scene: &Scene, loads: &Loads) -> Vec<Vec<Place>> {
-        let mut items: Vec<usize> = (0..scene.items.len()).collect();
-        items.retain(|place| self.may_decide(scene, *place) && loads.load(*place) > 0.0);
-        items.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));
-        items.truncate(LARGEST);
-        let room = Room::new(&scene.nodes);
-        let most = |item| self.places(scene, loads, &room, item).pop();
-        let places: Vec<Place> = items.into_iter().filter_map(most).collect();
-        (1..=places.len()).map(|count| places[..count].to_vec()).collect()
-    }
-
-    /// Whole items of a node, each for a whole one of another.
-    fn exchanges(
-        &self,
-        scene: &Scene,
-        (loads, room): (&Loads, &Room),
-        node: usize,
-        largest: &[usize],
-    ) -> Vec<(f64, Vec<Place>)> {
-        let mut steps = Vec::new();
-        let has_cpus = |other: &usize| *other != node && scene.nodes[*other].cpus > 0.0;
-        let mut others: Vec<usize> = (0..scene.nodes.len()).filter(has_cpus).collect();
-        others.sort_by(|a, b| loads.utilisation(*a).total_cmp(&loads.utilisation(*b)).then(a.cmp(b)));
-        others.truncate(COOLEST);
-        for other in others {
-            let others = self.largest(scene, loads, other);
-            for (a, b) in largest.iter().flat_map(|a| others.iter().map(move |b| (*a, *b))) {
-                let exchange = [(a, node, other), (b, other, node)].map(|(place, from, to)| {
-                    let item = &scene.items[place];
-                    let has_room = room.takes(to, item.bytes);
-                    let goes = loads.share(place, from) > 0.0 && loads.is_whole(place) && has_room;
-                    (goes && self.may_go(scene, place, &[to])).then(|| Place { item: place, to: vec![to] })
-                });
-                if let [Some(a), Some(b)] = exchange {
-                    let step = vec![a, b];
-                    steps.push((loads.peak_with(&step), step));
-                }
-            }
-        }
-        steps
-    }
-
-    /// Where an item could go: whole, and in so many ranges.
-    fn places(&self, scene: &Scene, loads: &Loads, room: &Room, place: usize) -> Vec<Place> {
-        let item = &scene.items[place];
-        let Lies::Ranges(from) = &item.lies else { return Vec::new() };
-        let most = item.ranges_max.min(scene.nodes.len()).max(from.len());
-        // What is divided is not put together as long as it is read.
-        let of = (from.len().max(1)..=most).filter_map(|ranges| {
-            let has_room = |node: usize| {
-                let is_there = from.contains(&node);
-                is_there || room.takes(node, item.bytes.div_ceil(ranges as u64))
-            };
-            loads.spread(place, ranges, &has_room)
-        });
-        of.filter(|place| place.to != *from && self.may_go(scene, place.item, &place.to)).collect()
     }
 
     /// Divided items that nobody reads go to one node each, with those of their group.
@@ -429,29 +264,52 @@ impl Placer {
         self.of_group(&scene, group, &[to], Reason::Cold, 1.0)
     }
 
+    /// An item is to lie in ranges; a dictionary that has copies keeps them where it is divided.
     fn decision(&mut self, item: &Item, to: Vec<usize>, reason: Reason, gain: f64) -> Decision {
+        let keeps = item.dictionary.is_copied && to.len() > 1;
+        let copies = if keeps { Copies::Dictionary } else { Copies::None };
+        self.decided(item, (to, copies), reason, (gain, item.bytes))
+    }
+
+    fn decided(
+        &mut self,
+        item: &Item,
+        (to, copies): (Vec<usize>, Copies),
+        reason: Reason,
+        (gain, bytes): (f64, u64),
+    ) -> Decision {
         let from = match &item.lies {
-            Lies::Ranges(from) => from.clone(),
+            Lies::Ranges(from) | Lies::Replicated(from) => from.clone(),
             Lies::Otherwise => Vec::new(),
         };
         self.history.leaves(item.id, &from);
-        Decision { item: item.id, from, to, reason, gain, bytes: item.bytes }
+        Decision { item: item.id, from, to, copies, reason, gain, bytes }
     }
-}
 
-/// Seconds of a node's memory that moving so much takes: it is read and written.
-fn cost(bytes: u64, scene: &Scene) -> f64 {
-    let with_cpus = scene.nodes.iter().filter(|node| node.cpus > 0.0);
-    let least = with_cpus.map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
-    2.0 * bytes as f64 / least
+    /// Copies that cost something, or none yet that would help.
+    fn copies(&mut self, observation: &Observation, loads: &Loads, is_dropped: bool) -> Vec<Decision> {
+        let has_copies = |item: &Item| matches!(item.lies, Lies::Replicated(_)) || item.dictionary.is_copied;
+        let is_concerned = |item: &Item| if is_dropped { has_copies(item) } else { item.remote > 0 };
+        if !observation.items.iter().any(is_concerned) {
+            return Vec::new();
+        }
+        let scene = Scene::new(observation, &Scene::groups(observation, &self.history));
+        let copied = match is_dropped {
+            true => copies::dropped(&scene, &self.history, &self.memory, &|node| loads.utilisation(node)),
+            false => copies::made(&scene, &self.history, &self.memory),
+        };
+        let mut decisions = Vec::new();
+        for of in copied {
+            let may = of.copies != Copies::All || self.may_go(&scene, of.item, &of.to);
+            for (member, bytes) in scene.members[of.item].iter().zip(of.bytes).filter(|_| may) {
+                decisions.push(self.decided(member, (of.to.clone(), of.copies), of.reason, (1.0, bytes)));
+            }
+        }
+        decisions
+    }
 }
 
 fn is_strong(loads: &Loads) -> bool {
     let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
     hottest >= BUSY_MIN && hottest - mean > STRONG_MIN * mean
-}
-
-fn is_unbalanced(loads: &Loads) -> bool {
-    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
-    hottest >= BUSY_MIN && hottest - mean > UNBALANCED_MIN * mean
 }

@@ -11,16 +11,30 @@ use crate::ItemId;
 pub struct Decision {
     /// Which.
     pub item: ItemId,
-    /// On which nodes it lies, by their places in [`Observation::nodes`], a range on each.
+    /// On which nodes it lies, by their places in [`Observation::nodes`], a range or a copy on each.
     pub from: Vec<usize>,
-    /// On which it is to lie, a range on each.
+    /// On which it is to lie, a range on each; with [`Copies::All`] all of it on each.
     pub to: Vec<usize>,
+    /// What each of these nodes is to have a copy of; other copies go.
+    pub copies: Copies,
     /// Why.
     pub reason: Reason,
     /// How much less the hottest node gives then, as a factor: 2 is half. 1 where nothing is gained but order.
     pub gain: f64,
     /// Bytes that have to be moved.
     pub bytes: u64,
+}
+
+/// What of an item each of its nodes has all of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copies {
+    /// Nothing: a range of it lies on each.
+    #[default]
+    None,
+    /// Its dictionary, beside a range of its codes.
+    Dictionary,
+    /// The item.
+    All,
 }
 
 /// Why an item is to lie elsewhere. Utilisations are parts of what a node has, of the
@@ -86,6 +100,21 @@ pub enum Reason {
         /// How often per second all of it is read over.
         times: f64,
     },
+    /// It is small, hardly written, and read from other nodes.
+    ReadFromAfar {
+        /// How much of what is read of it is, as a part.
+        share: f64,
+    },
+    /// Entries of its dictionary are read from other nodes.
+    DictionaryFromAfar {
+        /// How much that is of what is read of it, as a part.
+        share: f64,
+    },
+    /// It has copies, and is written or lies on a node that is nearly full.
+    CopiesCost {
+        /// Whether it is written.
+        is_written: bool,
+    },
     /// It makes room on a node with cpus for what is read more and lies on memory without.
     Colder {
         /// The node with cpus.
@@ -138,6 +167,20 @@ impl fmt::Display for Reason {
                 f,
                 "it lies on node {node}, which has no cpus, and all of it is read {times:.2} times per second"
             ),
+            Reason::ReadFromAfar { share } => write!(
+                f,
+                "it is small, hardly written, and {:.0}% of what is read of it is read from other nodes: each gets a copy",
+                100.0 * share
+            ),
+            Reason::DictionaryFromAfar { share } => write!(
+                f,
+                "{:.0}% of what is read of it is entries of its dictionary from other nodes: each node of it gets a copy",
+                100.0 * share
+            ),
+            Reason::CopiesCost { is_written: true } => f.write_str("it has copies, and is written"),
+            Reason::CopiesCost { is_written: false } => {
+                f.write_str("it has copies, and the memory of a node that has one is nearly full")
+            }
             Reason::Colder { node: NodeId(node) } => write!(
                 f,
                 "it makes room on node {node} for what is read more often for its size and lies on memory without cpus"

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::history::History;
-use crate::{Item, Lies, Node, Observation};
+use crate::{Dictionary, Item, Lies, Node, Observation};
 
 /// Nodes, and groups of items that lie on them; a group is one item to who decides.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Scene {
 
 fn merged(members: &[Item], nodes: usize) -> Item {
     let first = &members[0];
-    let is_otherwise = members.iter().any(|member| member.lies == Lies::Otherwise);
+    let is_otherwise = members.iter().any(|member| !matches!(member.lies, Lies::Ranges(_)));
     let lies = match members.iter().all(|member| member.lies == first.lies) {
         true => first.lies.clone(),
         false if is_otherwise => Lies::Otherwise,
@@ -68,6 +68,13 @@ fn merged(members: &[Item], nodes: usize) -> Item {
         bytes: members.iter().map(|member| member.bytes).sum(),
         served: (0..nodes).map(sum).collect(),
         busy: (0..nodes).map(busy).collect(),
+        remote: members.iter().map(|member| member.remote).sum(),
+        written: members.iter().map(|member| member.written).sum(),
+        dictionary: Dictionary {
+            bytes: members.iter().map(|member| member.dictionary.bytes).sum(),
+            remote: members.iter().map(|member| member.dictionary.remote).sum(),
+            is_copied: members.iter().any(|member| member.dictionary.is_copied),
+        },
         lies,
         ranges_max: members.iter().map(|member| member.ranges_max).min().unwrap_or(1),
         like: first.like,

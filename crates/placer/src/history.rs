@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::{
     CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS, SMOOTHING,
-    TOGETHER_MIN,
+    TOGETHER_MIN, WRITTEN_MIN,
 };
 use crate::{Item, ItemId, Lies, Node, Observation};
 
@@ -17,6 +17,16 @@ pub(crate) enum Resource {
     Cpus,
 }
 
+/// Bytes per second that were read of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reads {
+    pub(crate) all: f64,
+    /// Those by cpus of other nodes.
+    pub(crate) remote: f64,
+    /// Of these those of its dictionary.
+    pub(crate) dictionary: f64,
+}
+
 /// Of one item.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -26,6 +36,11 @@ struct Known {
     mean: [f64; 2],
     /// Periods in a row in which it was cold.
     cold: u32,
+    /// What was read of it per second, in the same mean as `mean`.
+    read: Reads,
+    /// Periods in a row in which it was written, or was not.
+    written: u32,
+    unwritten: u32,
     /// The last decision: when, and from where.
     left: Option<(u64, Vec<usize>)>,
     /// Where a user did not want it, since when, and the load that it had then.
@@ -107,6 +122,16 @@ impl History {
             }
             let is_cold = load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
             known.cold = if is_cold { known.cold + 1 } else { 0 };
+            let reads = [taken[0], item.remote as f64, item.dictionary.remote as f64];
+            let known_reads = [&mut known.read.all, &mut known.read.remote, &mut known.read.dictionary];
+            for (mean, bytes) in known_reads.into_iter().zip(reads) {
+                *mean += (bytes / observation.seconds - *mean) / f64::from(self.still);
+            }
+            let is_written = item.written > 0 && item.written as f64 >= WRITTEN_MIN * item.bytes as f64;
+            (known.written, known.unwritten) = match is_written {
+                true => (known.written + 1, 0),
+                false => (0, known.unwritten + 1),
+            };
             known.seen = self.period;
         }
         self.observe_together(observation);
@@ -129,6 +154,21 @@ impl History {
     /// The same in the mean of some periods.
     pub(crate) fn mean(&self, item: ItemId, of: Resource) -> f64 {
         self.items.get(&item).map_or(0.0, |known| known.mean[of as usize])
+    }
+
+    /// What is read of it, in the same mean.
+    pub(crate) fn read(&self, item: ItemId) -> Reads {
+        self.items.get(&item).map_or_else(Reads::default, |known| known.read)
+    }
+
+    /// Periods in a row in which it was written.
+    pub(crate) fn written_for(&self, item: ItemId) -> u32 {
+        self.items.get(&item).map_or(0, |known| known.written)
+    }
+
+    /// Periods in a row in which it was hardly written.
+    pub(crate) fn unwritten_for(&self, item: ItemId) -> u32 {
+        self.items.get(&item).map_or(0, |known| known.unwritten)
     }
 
     /// Means begin anew.

@@ -16,6 +16,8 @@
 //! than others, and leaves open when it is, when an item dominates, and when one is cold: see [`limits`]. The number of
 //! ranges is computed at once, for each further range would move all the others again.
 
+mod balance;
+mod copies;
 mod decide;
 mod decision;
 mod group;
@@ -30,7 +32,7 @@ mod trial;
 mod undo;
 
 pub use decide::Placer;
-pub use decision::{Decision, Reason};
+pub use decision::{Copies, Decision, Reason};
 use numa::NodeId;
 
 /// What is placed as one: of which table, and which column or part of it that is.
@@ -69,6 +71,8 @@ pub struct Node {
     pub bytes: u64,
     /// Bytes that it has left.
     pub free_bytes: u64,
+    /// The package that it lies in, or without cpus beside; `None` where nobody knows.
+    pub package: Option<u32>,
 }
 
 /// An item in a period.
@@ -76,12 +80,18 @@ pub struct Node {
 pub struct Item {
     /// Which.
     pub id: ItemId,
-    /// What it takes.
+    /// What it takes, its dictionary included, each once.
     pub bytes: u64,
     /// Bytes of it that were read in the period, by the node on which they lie.
     pub served: Vec<u64>,
     /// Seconds that cpus, wherever they are, took for what they read of it, by the node on which that lies.
     pub busy: Vec<f64>,
+    /// Of the bytes served, those that were read by cpus of other nodes.
+    pub remote: u64,
+    /// Bytes of it that were written in the period.
+    pub written: u64,
+    /// Its dictionary, where that is a part of its own.
+    pub dictionary: Dictionary,
     /// Where it lies.
     pub lies: Lies,
     /// Into how many ranges of rows it can be divided; 1 where it cannot.
@@ -92,11 +102,24 @@ pub struct Item {
     pub is_users: bool,
 }
 
+/// The dictionary of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dictionary {
+    /// What it takes, once; 0 where there is none, as of values that are computed.
+    pub bytes: u64,
+    /// Bytes of it that were read in the period by cpus of other nodes.
+    pub remote: u64,
+    /// Whether each node of the item has a copy.
+    pub is_copied: bool,
+}
+
 /// Where an item lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lies {
     /// In consecutive ranges of equal size, on these nodes by their places in [`Observation::nodes`]; on one, whole.
     Ranges(Vec<usize>),
+    /// All of it on each of these nodes.
+    Replicated(Vec<usize>),
     /// Otherwise: it is left as it is.
     Otherwise,
 }

@@ -117,6 +117,22 @@ pub const COLDER_MIN: f64 = 4.0;
 /// Items that go because of memory in one decision: they take seconds each, and loads are looked at again afterwards.
 pub const MEMORY_ITEMS_MAX: usize = 8;
 
+/// Copies take at most this of what a node has left, each: a hundred items may have some before memory is what counts.
+pub const COPY_FREE_MAX: f64 = 0.01;
+
+/// An item gets copies where so much of what is read of it is read from other nodes: where most is read beside it, it
+/// lies right, and what is stolen now and then is no reason.
+pub const COPIES_REMOTE_MIN: f64 = 0.5;
+
+/// A dictionary of a divided item gets copies where so much of what is read of the item is entries of it from other
+/// nodes: what is less is within what a placement has to come near.
+pub const DICTIONARY_REMOTE_MIN: f64 = 0.05;
+
+/// An item is *written* in a period in which so much of its bytes is: each copy is written too. It has copies only
+/// after [`COLD_PERIODS`] in a row in which it was not: what is loaded now and then would have copies made and dropped
+/// again.
+pub const WRITTEN_MIN: f64 = 0.001;
+
 /// How much of an old period's load counts in the next one's: two periods make half of the picture.
 pub const SMOOTHING: f64 = 0.5;
 

@@ -102,7 +102,8 @@ impl Memory {
         observation.nodes.iter().any(|node| node.cpus == 0.0 || self.is_full(node))
     }
 
-    fn is_full(&self, node: &Node) -> bool {
+    /// Whether a node was nearly full and has not had room since.
+    pub(crate) fn is_full(&self, node: &Node) -> bool {
         self.full.get(&node.id).copied().unwrap_or(false)
     }
 
@@ -312,7 +313,7 @@ fn pays(group: &Group, moved: f64) -> bool {
 fn on(item: &Item) -> &[usize] {
     match &item.lies {
         Lies::Ranges(on) => on,
-        Lies::Otherwise => &[],
+        Lies::Replicated(_) | Lies::Otherwise => &[],
     }
 }
 

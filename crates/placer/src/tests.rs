@@ -1,6 +1,7 @@
 //! The placer against a machine that is a few numbers: statements pick items, and the node that has most to give for
 //! its bandwidth decides how many there are per second.
 
+mod copies;
 mod memory;
 mod together;
 mod undo;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use random::Random;
 
 use crate::limits::{COLD_PERIODS, REST_PERIODS, RETURN_PERIODS};
-use crate::{Decision, Item, ItemId, Lies, Node, NodeId, Observation, Placer, Reason};
+use crate::{Copies, Decision, Dictionary, Item, ItemId, Lies, Node, NodeId, Observation, Placer, Reason};
 
 /// What each further range of an item costs its statements (VLDB 2015, sections 6.1.2 and 6.2.2, has more and less).
 const RANGE_COST: f64 = 0.02;
@@ -108,6 +109,9 @@ impl Machine {
                 bytes: of.bytes,
                 served,
                 busy: vec![0.0; self.bandwidth.len()],
+                remote: 0,
+                written: 0,
+                dictionary: Dictionary::default(),
                 lies: Lies::Ranges(of.lies.clone()),
                 ranges_max: of.ranges_max,
                 like: of.like,
@@ -121,6 +125,7 @@ impl Machine {
             cpus: if node < self.with_cpus { 4.0 } else { 0.0 },
             bytes: self.memory,
             free_bytes: if self.memory == 0 { 1 << 40 } else { self.memory - self.used(node) },
+            package: None,
         });
         Observation { seconds: 1.0, nodes: nodes.collect(), items, together: Vec::new() }
     }

@@ -203,7 +203,7 @@ impl Maker<'_> {
             let [first, second] = if turn == 1 { [&none, &weights] } else { [&weights, &none] };
             Phase { until_ns: (turn + 1) * PHASE_S * SECOND_NS, weights: [first.as_slice(), second].concat() }
         };
-        self.placed(vec![column(0, ROWS); columns], statements, (0..3).map(phase).collect())
+        self.placed(vec![with_dictionary(column(0, ROWS)); columns], statements, (0..3).map(phase).collect())
     }
 
     fn dealt(&self, tables: usize, columns: usize, reads: Reads, skewed: bool) -> Placed {
@@ -272,5 +272,11 @@ impl Maker<'_> {
 }
 
 fn column(table: usize, rows: f64) -> Column {
-    Column { table, rows, bytes: rows * BITS / 8.0 }
+    Column { table, rows, bytes: rows * BITS / 8.0, dictionary_bytes: 0.0 }
+}
+
+/// A column whose dictionary results are looked up in: each value that its codes can stand for takes eight bytes.
+pub(super) fn with_dictionary(of: Column) -> Column {
+    let dictionary_bytes = 8.0 * BITS.exp2().min(of.rows);
+    Column { bytes: of.bytes + dictionary_bytes, dictionary_bytes, ..of }
 }

@@ -82,7 +82,12 @@ impl Dealt {
 
     /// The columns, table by table.
     fn all(&self) -> Vec<Column> {
-        let column = |place: usize| Column { table: place / self.columns, rows: self.rows, bytes: self.bytes() };
+        let column = |place: usize| Column {
+            table: place / self.columns,
+            rows: self.rows,
+            bytes: self.bytes(),
+            dictionary_bytes: 0.0,
+        };
         (0..self.tables * self.columns).map(column).collect()
     }
 

@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 /// One table whose columns are scanned, all alike or one alone.
 fn scanned(columns: usize, weights: &[f64], lies: Static, period_ns: Option<u64>) -> Placed {
     let constants = Constants::default().on_cores(Machine::parse("ivybridge-ex-4").unwrap().core_slowness());
-    let column = Column { table: 0, rows: 1e8, bytes: 1e8 * 21.0 / 8.0 };
+    let column = Column { table: 0, rows: 1e8, bytes: 1e8 * 21.0 / 8.0, dictionary_bytes: 0.0 };
     let all = vec![column; columns];
     Placed {
         clients: 64,
