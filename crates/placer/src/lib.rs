@@ -63,7 +63,8 @@ pub struct Observation {
 pub struct Node {
     /// Its number on the machine.
     pub id: NodeId,
-    /// Bytes per second that its memory gives: to its own cpus, or to those that read it where it has none.
+    /// Bytes per second that its memory gives while all nodes are read, which may be less than alone: to its own cpus,
+    /// or to those that read it where it has none.
     pub bandwidth: f64,
     /// Its cpus that run tasks; 0 for memory without cpus.
     pub cpus: f64,

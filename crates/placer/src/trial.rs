@@ -59,7 +59,7 @@ impl Trial {
             return Vec::new();
         }
         // What is cold would be put together again.
-        let is_read = |item: &usize| scene.members[*item].iter().any(|member| !history.seems_cold(member.id));
+        let is_read = |item: &usize| scene.members[*item].iter().any(|member| !history.is_cold_in_mean(member.id));
         let mut order: Vec<usize> =
             (0..scene.items.len()).filter(|item| loads.load(*item) > 0.0 && is_read(item)).collect();
         order.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));

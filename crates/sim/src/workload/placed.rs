@@ -294,6 +294,9 @@ impl PlacedClients {
                 used[*node] += column.bytes * share + copied * (1.0 - share);
             }
         }
+        // Nodes may give less together than each alone: what the machine has is what counts.
+        let alone: f64 = at.machine.nodes().iter().map(|node| node.controller_bytes_per_second).sum();
+        let together = (at.machine.total_local() / alone).min(1.0);
         let package = |facts: &NodeFacts| at.machine.topology().home_package(facts.id).map(|package| package.0);
         let node = |(facts, used): (&NodeFacts, &f64)| {
             let all = at.machine.topology().node(facts.id).map_or(0, |node| node.memory_bytes);
@@ -303,7 +306,7 @@ impl PlacedClients {
             };
             Node {
                 id: facts.id,
-                bandwidth: facts.controller_bytes_per_second,
+                bandwidth: facts.controller_bytes_per_second * together,
                 cpus: facts.cpus as f64,
                 bytes,
                 free_bytes: bytes.saturating_sub(*used as u64),
