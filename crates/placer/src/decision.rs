@@ -169,12 +169,12 @@ impl fmt::Display for Reason {
             ),
             Reason::ReadFromAfar { share } => write!(
                 f,
-                "it is small, hardly written, and {:.0}% of what is read of it is read from other nodes: each gets a copy",
+                "it is small, hardly written, and {:.0}% of what is read of it is read from other nodes: each gets one",
                 100.0 * share
             ),
             Reason::DictionaryFromAfar { share } => write!(
                 f,
-                "{:.0}% of what is read of it is entries of its dictionary from other nodes: each node of it gets a copy",
+                "{:.0}% of what is read of it is entries of its dictionary from other nodes: each gets a copy",
                 100.0 * share
             ),
             Reason::CopiesCost { is_written: true } => f.write_str("it has copies, and is written"),

@@ -2,8 +2,8 @@
 //!
 //! Once per period whoever has the data says what each node's memory served and what of that each item (a column of a
 //! table, a part of one) was responsible for ([`Observation`]). [`Placer::decide`] says what to do about it: an item is
-//! moved to another node, divided over several, or put together again ([`Decision`]), each with its reason and the gain
-//! that it predicts. What the user undid is told back ([`Placer::undone`]).
+//! moved to another node, divided over several, put together again, or gets copies ([`Decision`]), each with its reason
+//! and the gain that it predicts. What the user undid is told back ([`Placer::undone`]).
 //!
 //! # Invariants
 //! No clock, thread, system call or random source: the same observations give the same decisions. Nothing that a user
@@ -49,7 +49,8 @@ pub struct ItemId {
 pub struct Observation {
     /// Its length.
     pub seconds: f64,
-    /// Nodes that data may be placed on, those without cpus among them, in the order in which [`Item::served`] and [`Lies`] count them.
+    /// Nodes that data may be placed on, those without cpus too, in the order in which [`Item::served`] and [`Lies`]
+    /// count them.
     pub nodes: Vec<Node>,
     /// What lies on them.
     pub items: Vec<Item>,

@@ -7,12 +7,12 @@
 //! What was read while data moved is not looked at.
 //!
 //! Invariants: what a statement reads is known once it has ended, as in the product; a column's rows lie in one place
-//! each at any time.
+//! each at any time, but for copies, which are read once all of them are there.
 //!
 //! # Limits
 //! The mover is a task of a worker, not a thread besides the workers. Writers are not held up for the length of a
-//! segment. Deciding takes no time. Ranges are of the whole column, in the product of each of its segments: as much of it
-//! lies on each node, and as much goes. Nothing but columns takes memory.
+//! segment. Deciding takes no time. Ranges are of the whole column, in the product of each of its segments: as much of
+//! it lies on each node, and as much goes. Nothing but columns takes memory.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7.
 

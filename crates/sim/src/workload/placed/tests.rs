@@ -76,6 +76,28 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(of(), of());
 }
 
+/// A tenth of the rows qualifies: entries of the dictionary come from all nodes until each has a copy.
+#[test]
+fn a_dictionary_that_is_read_from_afar_gets_copies() {
+    let dictionary_bytes = 16e6;
+    let constants = Constants::default().on_cores(Machine::parse("ivybridge-ex-4").unwrap().core_slowness());
+    let of = |period_ns| {
+        let what = scanned(4, &[1.0; 4], Static::Ivp(4), period_ns);
+        let column = Column { bytes: what.columns[0].bytes + dictionary_bytes, dictionary_bytes, ..what.columns[0] };
+        let statements = (0..4).map(|column| range_scan(column, 1e8, 21.0, 0.1, &constants)).collect();
+        Placed { columns: vec![column; 4], statements, ..what }
+    };
+    let (still, _) = run(of(None), 8);
+    let (clients, _) = run(of(Some(SECOND)), 60);
+    let log = clients.log();
+    assert!(log.iter().all(|of| of.decision.copies == Copies::Dictionary) && log.len() == 4, "{log:?}");
+    assert!(log.iter().all(|of| (of.moved_bytes / (3.0 * dictionary_bytes) - 1.0).abs() < 1e-6), "{log:?}");
+    assert_eq!(clients.lies(), of(None).lies);
+    let rate = |ticks: &[Tick]| ticks.iter().map(|tick| tick.statements).sum::<u64>() as f64 / ticks.len() as f64;
+    let (before, after) = (rate(&still.ticks()[3..8]), rate(&clients.ticks()[52..60]));
+    assert!(after > 1.1 * before, "{before} and {after}");
+}
+
 /// Two ways to write a scan of the paper's: the one that follows its phases, and the one whose data moves.
 #[test]
 fn a_pass_reads_as_fast_as_the_scans_of_the_paper() {
