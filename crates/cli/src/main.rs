@@ -4,6 +4,7 @@
 //! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader
 //! of our output that goes away (`| head`) is no error.
 
+mod check;
 mod lab;
 mod probe;
 mod sql;
@@ -42,6 +43,8 @@ enum Command {
     Tpch(tpch::Arguments),
     /// Run SQL: at a prompt, from standard input, from a file or from the command line
     Sql(sql::Arguments),
+    /// Read every byte of a database's folder, and say whether it is whole
+    Check(check::Arguments),
     /// Measure parts of Nearside
     Bench(bench::Arguments),
     /// Repeat the published experiments, simulated or measured, and judge their claims
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),

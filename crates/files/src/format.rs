@@ -6,6 +6,8 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{FileError, FileErrorKind};
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
@@ -13,7 +15,8 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const SNIFF_BYTES: usize = 4096;
 
 /// A file format that Nearside reads and writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FileFormat {
     /// Apache Parquet.
     Parquet,
@@ -29,7 +32,8 @@ pub enum FileFormat {
 
 /// How a file's bytes are compressed. Text formats take `None`, `Gzip` and `Zstd` (the whole file); Parquet takes all
 /// but `Lz4`, Arrow IPC `None`, `Zstd` and `Lz4` (their pages and buffers).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Compression {
     /// As it is.
     None,

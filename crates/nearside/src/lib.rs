@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and
+//! [`Database`] holds tables and workers, in memory or, opened with [`Database::open`], in a folder too; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and
 //! as a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
 //! The way of a statement: `sql` (our statements, else DataFusion's parser), `plan` (names of one catalog state,
@@ -24,13 +24,14 @@
 //! start. What is no query stands in `statements`, what there is in `catalog`, system views in `views`, what users hold
 //! in `api`. Names of columns (`plan::headers`) and messages (`error::words`) are in words of SQL, not of the planner's
 //! library. Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`,
-//! `plan`, `run`, `views`, `statements`, `api`.
+//! `plan`, `run`, `views`, `statements`, `durable`, `api`.
 //!
 //! # Limits
 //! One writer at a time per table; no transactions over several statements.
 
 mod api;
 mod catalog;
+mod durable;
 mod error;
 mod functions;
 mod lower;
@@ -44,7 +45,7 @@ mod tables;
 mod views;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, texts_of_bytes};
-pub use api::database::{Database, DatabaseBuilder};
+pub use api::database::{Database, DatabaseBuilder, FolderReport, check_folder};
 pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;

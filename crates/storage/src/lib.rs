@@ -61,6 +61,7 @@ mod mask;
 mod mover;
 mod parallel;
 mod partition;
+pub mod persist;
 mod place;
 mod placement;
 mod plain;

@@ -13,7 +13,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, FixedSizeBinaryArray};
+use arrow::array::{ArrayRef, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use numa::{Allocator, MemoryError, Region};
@@ -228,6 +228,49 @@ impl StringValues {
             _ => Arc::clone(&self.buffers),
         };
         Ok(StringValues { len: self.len, views, bytes, buffers })
+    }
+
+    /// Values that were stored by [`build`](Self::build) once, from whoever kept their bytes meanwhile: `len` views, and
+    /// the bytes of the long values, of which so many are each buffer's.
+    ///
+    /// # Errors
+    /// What is wrong with them: they are not ascending values of surface type `t`.
+    pub(crate) fn checked(
+        t: &DataType,
+        len: usize,
+        views: Option<Region>,
+        bytes: Option<Region>,
+        buffers: &[usize],
+    ) -> Result<StringValues, String> {
+        let (views, bytes) = (views.map(Arc::new), bytes.map(Arc::new));
+        let mut start = 0;
+        let mut cut = |len: &usize| {
+            start += len;
+            bytes.as_ref().map_or_else(Buffer::default, |region| region_buffer(region, start - len..start))
+        };
+        let buffers: Arc<[Buffer]> = buffers.iter().map(&mut cut).collect();
+        let all = views.as_ref().map_or_else(Buffer::default, |region| region_buffer(region, 0..16 * len));
+        let all = ScalarBuffer::<u128>::from(all);
+        // These look at every view, and whether text is UTF-8.
+        match t {
+            DataType::Utf8View => StringViewArray::try_new(all.clone(), Arc::clone(&buffers), None).map(drop),
+            _ => BinaryViewArray::try_new(all.clone(), Arc::clone(&buffers), None).map(drop),
+        }
+        .map_err(|error| error.to_string())?;
+        let width = |width: i32| all.iter().all(|view| view_len(*view) == width as usize);
+        if matches!(t, DataType::FixedSizeBinary(bytes) if !width(*bytes)) {
+            return Err("values of another width than their type's".to_owned());
+        }
+        let values = StringValues { len, views, bytes, buffers };
+        match (1..len).all(|vid| values.value(vid - 1) < values.value(vid)) {
+            true => Ok(values),
+            false => Err("the values of the dictionary do not ascend".to_owned()),
+        }
+    }
+
+    /// The views, the bytes of long values, and the buffers that these are cut into.
+    pub(crate) fn parts(&self) -> (Option<&Region>, Option<&Region>, &[Buffer]) {
+        (self.views.as_deref(), self.bytes.as_deref(), &self.buffers)
     }
 
     /// How many values there are.

@@ -11,7 +11,7 @@ use super::tree::{Package, Tree};
 
 /// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says
 /// where it stands.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
     (EVERYWHERE, &[]),
     ("nearside-numa", &[]),
     ("nearside-sched", &["nearside-numa"]),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
     ("nearside-exec", &["nearside-numa", "nearside-sched", "nearside-storage"]),
     ("nearside-units", &["nearside-numa", "nearside-sched"]),
     ("nearside-files", &["nearside-sched"]),
+    ("nearside-log", &["nearside-numa", "nearside-storage"]),
     (
         "nearside",
         &[
@@ -31,6 +32,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "nearside-exec",
             "nearside-units",
             "nearside-files",
+            "nearside-log",
         ],
     ),
     ("nearside-model", &[]),

@@ -34,6 +34,7 @@ use tools::size::Size;
 #[command(after_help = "Examples:
   nearside sql                                                   a prompt; \\? lists its commands
   nearside sql --load trips='trips/*.parquet'                    the same with a table
+  nearside sql --database shop                                   tables last in the folder 'shop'
   nearside sql --load t=t.csv --types t.zip=varchar -c 'SELECT * FROM t'
   nearside sql -f report.sql --format csv > report.csv
   echo 'SELECT 1 + 1' | nearside sql --format json
@@ -41,6 +42,9 @@ use tools::size::Size;
 Without a terminal and without -c or -f, statements are read from standard input.
 A result in JSON is one array of row objects per statement; NULL is null there and an empty field in CSV.")]
 pub struct Arguments {
+    /// Keep everything in this folder, which is made where it is not there, and have what it holds
+    #[arg(long, value_name = "DIR")]
+    database: Option<PathBuf>,
     /// Load a Parquet, CSV, TSV, JSON lines or Arrow IPC file, a folder or a glob of them into a table
     #[arg(long, value_name = "TABLE=PATH", value_parser = parse_load)]
     load: Vec<Load>,
@@ -141,6 +145,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     if let Some(preset) = arguments.scheduling {
         builder = builder.scheduling(sched::Settings::preset(preset));
+    }
+    if let Some(folder) = &arguments.database {
+        builder = builder.folder(folder);
     }
     let database = with_machine(builder, arguments.machine.as_deref())?.build()?;
     for load in &arguments.load {

@@ -229,10 +229,10 @@ fn queries_that_come_at_once_are_measured_both_ways() {
     let (out, report) = report_of("admission", &["--scale", "0.1", "--queries", "4", "--rounds", "1"]);
     assert!(out.contains("1 sets of 4 queries"), "{out}");
     let names = names(&report);
-    assert_eq!((names.len(), names[0]), (12, "mean response, expected, fifo"));
+    assert_eq!((names.len(), names[0]), (12, "mean response, reckoned, fifo"));
     let value = |place: usize| report["figures"][place]["value"].as_f64().expect("a number");
     assert!((0..12).all(|place| value(place) > 0.0), "{report}");
-    // Shortest first is never expected to respond later, nor to end at another time.
+    // Shortest first is never reckoned to respond later, nor to end at another time.
     assert!(value(2) <= 1.0 && (value(8) - 1.0).abs() < 1e-9, "{report}");
     let sentence = run(&["bench", "admission", "--scale", "0.001"]).failed();
     assert!(sentence.contains("take a larger scale"), "{sentence}");

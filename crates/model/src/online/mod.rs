@@ -11,8 +11,10 @@
 //! leaves.
 //!
 //! # Invariants
-//! Somebody begins whenever nobody has begun. Who has waited [`PATIENCE`] times its own time begins next, whatever the
-//! model says: nobody starves, and a wrong job does harm for a while only.
+//! Somebody begins whenever nobody has begun. Who has waited [`PATIENCE`] times its own time is *late*: it takes the
+//! next free place, whatever the model says, the latest first; and where no place is free, one more, once nobody has
+//! begun for as long as it takes itself. So nobody starves, those that are late do not begin all at once, and a wrong
+//! job does harm for a while only.
 //!
 //! # Limits
 //! Whether traffic is waited for or hidden cannot be told from a run by its bytes and time alone unless it fills all of
@@ -30,7 +32,7 @@ use crate::order::by;
 
 /// Less than this share of the mean response time is not worth another order: jobs are known about as well.
 pub const GAIN_MIN: f64 = 0.05;
-/// Who has waited so many times what it takes alone begins next.
+/// Who has waited so many times what it takes alone is late.
 pub const PATIENCE: f64 = 10.0;
 /// Those of the waiting that are looked at.
 const LOOK_AHEAD: usize = 10;
@@ -41,7 +43,7 @@ const WEIGHT: f64 = 0.3;
 /// From this share of its time on a job is one that moves memory and does nothing else.
 const FULL: f64 = 0.95;
 
-/// What one run of a job showed, per node.
+/// What one run of a job showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
     /// Seconds of one thread that it was busy.
@@ -84,6 +86,11 @@ impl Learned {
         }
     }
 
+    /// Seconds of one thread that a run keeps threads busy; 0 before it ran.
+    pub fn busy_s(&self) -> f64 {
+        self.busy_s
+    }
+
     /// The job that this is; `None` before it ran.
     pub fn job(&self, machine: &Machine) -> Option<Job> {
         if self.runs == 0 {
@@ -106,6 +113,8 @@ pub struct Begun {
     pub job: Job,
     /// The share of it that is left.
     pub left: f64,
+    /// How long ago it began, in seconds.
+    pub since_s: f64,
 }
 
 /// A job that waits.
@@ -113,8 +122,15 @@ pub struct Begun {
 pub struct Waiting {
     /// The job.
     pub job: Job,
-    /// Since when, in seconds.
+    /// What it takes with all cpus and nothing beside it: see [`alone_s`].
+    pub alone_s: f64,
+    /// How long it has waited, in seconds.
     pub waited_s: f64,
+}
+
+/// What a job takes with all cpus and nothing beside it, in seconds.
+pub fn alone_s(machine: &Machine, job: &Job) -> f64 {
+    machine.time_s(job, machine.cpus, Hogs::default())
 }
 
 /// Who begins now.
@@ -131,12 +147,8 @@ pub struct Choice {
 pub fn choose(machine: &Machine, begun: &[Begun], waiting: &[Waiting]) -> Choice {
     let most = AT_ONCE_MAX.min(machine.cpus as usize).max(1);
     let places = most.saturating_sub(begun.len());
-    let overdue =
-        |waits: &Waiting| waits.waited_s > PATIENCE * machine.time_s(&waits.job, machine.cpus, Hogs::default());
-    let late: Vec<usize> = (0..waiting.len()).filter(|place| overdue(&waiting[*place])).collect();
-    if !late.is_empty() {
-        // One more than there are places for, so that no job that never ends holds them up.
-        return Choice { begin: late.into_iter().take(places.max(1)).collect(), gain: 0.0 };
+    if let Some(late) = late(begun, waiting, places) {
+        return Choice { begin: late, gain: 0.0 };
     }
     let in_turn = Choice { begin: (0..waiting.len().min(places)).collect(), gain: 0.0 };
     if waiting.len() < 2 || places == 0 {
@@ -148,7 +160,7 @@ pub fn choose(machine: &Machine, begun: &[Begun], waiting: &[Waiting]) -> Choice
     let first = items.len();
     items.extend(waiting.iter().take(LOOK_AHEAD).map(|job| item(&job.job, 1.0)));
     let those = &items[first..];
-    let times: Vec<f64> = those.iter().map(|item| machine.time_s(&item.job, machine.cpus, Hogs::default())).collect();
+    let times: Vec<f64> = waiting.iter().take(LOOK_AHEAD).map(|waits| waits.alone_s).collect();
     let lone: Vec<f64> = those.iter().map(|item| item.job.sequential * item.job.t_s).collect();
     let orders = [
         by(those, |_, place| place as f64),
@@ -157,7 +169,7 @@ pub fn choose(machine: &Machine, begun: &[Begun], waiting: &[Waiting]) -> Choice
     ];
     let respond = |order: &Vec<usize>| {
         let order = (0..first).chain(order.iter().map(|place| first + place)).collect();
-        let plan = Plan { at_once: most.max(first), sharing: Sharing::Ordered, order };
+        let plan = Plan { at_once: most, sharing: Sharing::Ordered, order };
         run_checked(machine, &items, &plan).response_s
     };
     let times = orders.each_ref().map(respond);
@@ -167,4 +179,20 @@ pub fn choose(machine: &Machine, begun: &[Begun], waiting: &[Waiting]) -> Choice
         true => in_turn,
         false => Choice { begin: orders[best].iter().copied().take(places).collect(), gain },
     }
+}
+
+/// Who begins because it has waited too long; `None` where nobody has.
+fn late(begun: &[Begun], waiting: &[Waiting], places: usize) -> Option<Vec<usize>> {
+    let lateness = |place: usize| waiting[place].waited_s / waiting[place].alone_s.max(f64::MIN_POSITIVE);
+    let mut late: Vec<usize> = (0..waiting.len()).filter(|place| lateness(*place) > PATIENCE).collect();
+    if late.is_empty() {
+        return None;
+    }
+    late.sort_by(|a, b| lateness(*b).total_cmp(&lateness(*a)));
+    if places == 0 {
+        let newest_s = begun.iter().map(|begun| begun.since_s).fold(f64::INFINITY, f64::min);
+        late.retain(|place| waiting[*place].alone_s <= newest_s);
+    }
+    late.truncate(places.max(1));
+    Some(late)
 }

@@ -16,8 +16,12 @@ fn job(t_s: f64, q: f64) -> Job {
     Job { t_s, q, ..Job::default() }
 }
 
+fn waiting_for(job: Job, waited_s: f64) -> Waiting {
+    Waiting { alone_s: alone_s(&machine(), &job), job, waited_s }
+}
+
 fn waits(t_s: f64) -> Waiting {
-    Waiting { job: job(t_s, 0.0), waited_s: 0.0 }
+    waiting_for(job(t_s, 0.0), 0.0)
 }
 
 #[test]
@@ -60,11 +64,11 @@ fn short_ones_begin_first_and_equal_ones_as_they_came() {
     let choice = choose(&machine, &[], &[waits(1.0), waits(1.0), waits(1.0), waits(1.0), waits(1.0)]);
     assert_eq!(choice, Choice { begin: vec![0, 1], gain: 0.0 });
     // A long one has begun: a short one is the next beside it.
-    let begun = Begun { job: job(4.0, 0.0), left: 0.5 };
+    let begun = Begun { job: job(4.0, 0.0), left: 0.5, since_s: 0.5 };
     let choice = choose(&machine, std::slice::from_ref(&begun), &[waits(40.0), waits(0.4)]);
     assert_eq!(choice.begin, [1]);
     // Sequential parts run beside others' parallel ones: the order of arrival leaves three cpus idle at its end.
-    let lone = Waiting { job: Job { sequential: 1.0, ..job(1.0, 0.0) }, waited_s: 0.0 };
+    let lone = waiting_for(Job { sequential: 1.0, ..job(1.0, 0.0) }, 0.0);
     let choice = choose(&machine, &[], &[waits(4.4), waits(4.4), lone]);
     assert!(choice.begin.contains(&2), "{choice:?}");
 }
@@ -73,11 +77,20 @@ fn short_ones_begin_first_and_equal_ones_as_they_came() {
 fn who_has_waited_for_long_begins() {
     let machine = machine();
     let late = Waiting { waited_s: 26.0, ..waits(10.0) };
-    let waiting = [waits(0.1), waits(0.1), late];
+    let waiting = [waits(0.1), waits(0.1), late.clone()];
     assert_eq!(choose(&machine, &[], &waiting).begin, [2]);
-    let begun: Vec<Begun> = (0..2).map(|_| Begun { job: job(9.0, 0.0), left: 0.5 }).collect();
-    assert_eq!(choose(&machine, &begun, &waiting).begin, [2], "though all places are taken");
-    assert!(choose(&machine, &begun, &waiting[..2]).begin.is_empty());
+    let begun = |since_s| -> Vec<Begun> {
+        (0..2).map(|place| Begun { job: job(9.0, 0.0), left: 0.5, since_s: since_s + f64::from(place) }).collect()
+    };
+    assert_eq!(choose(&machine, &begun(2.6), &waiting).begin, [2], "though all places are taken");
+    assert!(choose(&machine, &begun(2.4), &waiting).begin.is_empty(), "somebody has just begun");
+    assert!(choose(&machine, &begun(9.0), &waiting[..2]).begin.is_empty());
+    // The latest first, and no more than places are free.
+    let latest = Waiting { waited_s: 26.0, ..waits(1.0) };
+    let waiting = [late.clone(), latest, late];
+    assert_eq!(choose(&machine, &[], &waiting).begin, [1, 0]);
+    assert_eq!(choose(&machine, &begun(1.0)[..1], &waiting).begin, [1]);
+    assert_eq!(choose(&machine, &begun(1.0), &waiting).begin, [1], "it alone is short");
 }
 
 /// Lets a set of jobs that are all there run as `choose` says; the mean response time.
@@ -87,9 +100,9 @@ fn response_s(machine: &Machine, jobs: &[Job]) -> f64 {
     let mut waiting: Vec<usize> = (0..jobs.len()).collect();
     let (mut now_s, mut sum_s) = (0.0, 0.0);
     while !(begun.is_empty() && waiting.is_empty()) {
-        let those: Vec<Waiting> =
-            waiting.iter().map(|job| Waiting { job: jobs[*job].clone(), waited_s: now_s }).collect();
-        let with: Vec<Begun> = begun.iter().map(|job| Begun { job: jobs[*job].clone(), left: left[*job] }).collect();
+        let those: Vec<Waiting> = waiting.iter().map(|job| waiting_for(jobs[*job].clone(), now_s)).collect();
+        let with = |job: &usize| Begun { job: jobs[*job].clone(), left: left[*job], since_s: 0.0 };
+        let with: Vec<Begun> = begun.iter().map(with).collect();
         let chosen: Vec<usize> = choose(machine, &with, &those).begin.iter().map(|place| waiting[*place]).collect();
         assert!(!(begun.is_empty() && chosen.is_empty()), "somebody runs");
         waiting.retain(|job| !chosen.contains(job));

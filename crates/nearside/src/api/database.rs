@@ -1,5 +1,6 @@
 //! [`Database`]: one machine's memory and workers, and everything stored in them.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -14,6 +15,7 @@ use crate::catalog::placement::MachineNodes;
 use crate::catalog::report::{self, ColumnReport, IndexReport};
 use crate::catalog::units::Units;
 use crate::catalog::{Catalog, Entry, Name};
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::recording::Workload;
@@ -23,7 +25,7 @@ use crate::views;
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
 
-/// A database in memory. Clones are handles to the same one; it goes when the last handle, session and result goes.
+/// A database in memory, and with a folder on the disk. Clones are handles to the same one; it goes when the last handle, session and result goes.
 ///
 /// ```
 /// use nearside::Database;
@@ -50,6 +52,7 @@ pub struct DatabaseBuilder {
     topology: Option<Topology>,
     attributes: Option<Attributes>,
     scheduling: sched::Settings,
+    folder: Option<PathBuf>,
 }
 
 impl DatabaseBuilder {
@@ -85,11 +88,17 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Starts the workers.
+    /// A folder in which what is committed lasts; it is made where it is not there. See [`Database::open`].
+    pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Starts the workers, and opens the folder.
     ///
     /// # Errors
     /// The machine cannot be read, no thread, too many, or no byte is allowed, or the attributes are those of another
-    /// machine.
+    /// machine; as [`Database::open`].
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
@@ -122,8 +131,35 @@ impl DatabaseBuilder {
         let units = Arc::new(Units::new(places, &scheduler));
         let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget), units));
         let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
-        Ok(Database { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        if let Some(folder) = &self.folder {
+            durable::open(&inner, folder)?;
+        }
+        Ok(Database { inner })
     }
+}
+
+/// What a folder has that is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolderReport {
+    /// Files that were read.
+    pub files: usize,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Segments of the last checkpoint.
+    pub segments: usize,
+    /// Records of the log behind it.
+    pub records: u64,
+}
+
+/// Reads every byte of a database's folder that nobody has open, and changes none.
+///
+/// # Errors
+/// The first damage, with its file and where in it.
+pub fn check_folder(folder: &Path) -> Result<FolderReport> {
+    let report = durable::check(folder)?;
+    let (files, bytes, segments, records) = (report.files, report.bytes, report.segments, report.records);
+    Ok(FolderReport { files, bytes, segments, records })
 }
 
 /// Fails when figures were measured on a machine of other nodes or cpus.
@@ -150,6 +186,32 @@ impl Database {
     /// The machine cannot be read.
     pub fn new() -> Result<Database> {
         Database::builder().build()
+    }
+
+    /// The database in a folder, or a new one where the folder is empty or not there. All of it is loaded; what is
+    /// committed from then on lasts, through any crash once the statement has ended (`SET synchronous_commit`).
+    ///
+    /// ```
+    /// # fn main() -> nearside::Result<()> {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let folder = dir.path().join("shop");
+    /// use nearside::Database;
+    ///
+    /// let database = Database::open(&folder)?;
+    /// database.session().execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2)")?;
+    /// drop(database);
+    ///
+    /// let database = Database::open(&folder)?;
+    /// assert_eq!(database.session().query("SELECT * FROM t")?.collect_all()?[0].num_rows(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Another process has it, it holds something else, a file of it is damaged or of another version, it does not fit
+    /// into memory.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Database> {
+        Database::builder().folder(folder).build()
     }
 
     /// An empty database with limits of your own.

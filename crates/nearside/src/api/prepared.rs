@@ -130,7 +130,13 @@ impl Template {
     pub(crate) fn text(&self) -> String {
         match &self.source {
             QuerySource::Text(sql) => sql.clone(),
-            QuerySource::Statement(statement) => statement.to_string(),
+            QuerySource::Statement(statement) => match statement.as_ref() {
+                Statement::Statement(inner) => match inner.as_ref() {
+                    ast::Statement::Prepare { statement, .. } => statement.to_string(),
+                    other => other.to_string(),
+                },
+                other => other.to_string(),
+            },
         }
     }
 

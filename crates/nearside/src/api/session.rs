@@ -35,7 +35,7 @@ use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
 use crate::statements::index;
-use crate::statements::{dml, write};
+use crate::statements::{dml, lasting, write};
 use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
@@ -122,16 +122,27 @@ impl Session {
         let running = Arc::new(RunningStatement::start(&self.inner, planner));
         running.statement.set_label(label(sql));
         self.track(&running);
+        settled(self.outcome(sql, written, &running, settings)?, &running)
+    }
+
+    /// What comes of a statement.
+    fn outcome(
+        &self,
+        sql: &str,
+        written: Option<Written>,
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<Outcome> {
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
         let keeps_plans = config::nearside(running.planner.config_options()).plan_cache;
         if keeps_plans && let Some(planned) = self.inner.plans.get(&key) {
-            return Ok(Outcome::Rows(planned.start(&[], running)?));
+            return Ok(Outcome::Rows(planned.start(&[], Arc::clone(running))?));
         }
         let written = written.map_or_else(|| only(sql), Ok)?;
-        if keeps_plans && let Some(outcome) = self.shared.shapes.run(&written, &running, settings)? {
+        if keeps_plans && let Some(outcome) = self.shared.shapes.run(&written, running, settings)? {
             return Ok(outcome);
         }
-        self.dispatch(AnyStatement::of(written)?, &running, key)
+        self.dispatch(AnyStatement::of(written)?, running, key)
     }
 
     /// Prepares a query, INSERT, UPDATE or DELETE, to run it often with other values for `$1`, `$2`, .. A query is
@@ -203,6 +214,8 @@ impl Session {
             }
             AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
+            AnyStatement::Checkpoint => lasting::checkpoint(running).map(Outcome::Done),
+            AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
     }
 
@@ -275,7 +288,7 @@ impl Session {
         match statement {
             PlanStatement::SetVariable(set) => {
                 self.change_settings(|options| {
-                    let variable = set.variable.to_lowercase();
+                    let variable = config::full_name(&set.variable);
                     if variable == "nearside.placement" {
                         placement::spec::Spec::parse(&set.value)?;
                     }
@@ -289,7 +302,7 @@ impl Session {
                 Ok(Outcome::Done(Done::new("SET")))
             }
             PlanStatement::ResetVariable(reset) => {
-                let variable = reset.variable.to_lowercase();
+                let variable = config::full_name(&reset.variable);
                 let defaults = self.inner.default_planner();
                 let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
                 self.change_settings(|options| {
@@ -315,6 +328,9 @@ impl Session {
                     nearest: None,
                 })?;
                 let values = constants(execute.parameters, running)?;
+                if admission::is_wanted(running) || profile::wanted(running) {
+                    running.set_prepared(label(&template.text()));
+                }
                 template.start(&values, Arc::clone(running), key.settings)
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
@@ -401,7 +417,7 @@ impl Prepared {
             running.statement.set_label(label(&self.template.text()));
         }
         session.track(&running);
-        self.template.start(values, running, settings)
+        settled(self.template.start(values, Arc::clone(&running), settings)?, &running)
     }
 
     /// As [`Prepared::run`], and gives rows: a statement that writes gives one with the `count` of rows.
@@ -416,9 +432,18 @@ impl Prepared {
     }
 }
 
+/// What came of a statement, once what it has committed is where its session wants it.
+fn settled(outcome: Outcome, running: &RunningStatement) -> Result<Outcome> {
+    if matches!(outcome, Outcome::Done(_)) {
+        lasting::settle(running)?;
+    }
+    Ok(outcome)
+}
+
 /// DataFusion shows its own settings only.
 fn is_ours(variable: &[ast::Ident]) -> bool {
-    variable.first().is_some_and(|i| i.value.eq_ignore_ascii_case("nearside"))
+    let is_first = |word: &str| variable.first().is_some_and(|name| name.value.eq_ignore_ascii_case(word));
+    is_first("nearside") || is_first("synchronous_commit")
 }
 
 /// A worker that waited for a statement could be the one that the statement needs.

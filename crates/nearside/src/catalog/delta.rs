@@ -100,8 +100,8 @@ impl TableDelta {
 }
 
 impl SmallStatement {
-    /// Makes rows and keys visible.
-    pub(crate) fn commit(self) {
+    /// Makes rows and keys visible; see [`Catalog::commit_rows`](crate::catalog::Catalog::commit_rows).
+    pub(super) fn commit(self) {
         let SmallStatement { rows, keys } = self;
         keys.commit_with(|version| rows.commit(version));
     }

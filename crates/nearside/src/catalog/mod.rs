@@ -18,6 +18,7 @@
 
 pub(crate) mod delta;
 pub(crate) mod index;
+pub(crate) mod journal;
 pub(crate) mod lengths;
 pub(crate) mod merges;
 pub(crate) mod placement;
@@ -28,8 +29,8 @@ mod workers;
 pub(crate) mod write_turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ::units::store::{Statement, Store};
 use ::units::versions::Pin;
@@ -41,12 +42,13 @@ use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
-use crate::catalog::delta::TableDelta;
+use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
+use crate::catalog::journal::{Ahead, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::merges::Merges;
 use crate::catalog::placement::spec::Spec;
-use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
+use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
 use crate::catalog::units::Units;
 use crate::catalog::write_turns::WriteTurns;
 use crate::error::names::nearest;
@@ -206,6 +208,11 @@ impl CatalogState {
     /// The schemas that hold tables, the system's own included.
     pub(crate) fn schemas(&self) -> impl Iterator<Item = &str> {
         self.schemas.iter().map(String::as_str)
+    }
+
+    /// Whether another state has the same schemas.
+    pub(crate) fn has_schemas_of(&self, other: &CatalogState) -> bool {
+        self.schemas == other.schemas
     }
 
     /// All entries in the order of their names.
@@ -454,6 +461,8 @@ pub(crate) struct Catalog {
     nodes: Arc<MachineNodes>,
     budget: Arc<Budget>,
     units: Arc<Units>,
+    /// Who is told of commits, where they last.
+    journal: OnceLock<Arc<dyn Journal>>,
 }
 
 impl Catalog {
@@ -469,6 +478,7 @@ impl Catalog {
             nodes: Arc::new(nodes),
             budget,
             units,
+            journal: OnceLock::new(),
         }
     }
 
@@ -533,20 +543,97 @@ impl Catalog {
         change: impl FnOnce(&mut CatalogState) -> Result<T>,
     ) -> Result<T> {
         let one = self.commit.lock();
-        let mut state = CatalogState::clone(&self.state());
+        let before = self.state();
+        let mut state = CatalogState::clone(&before);
         let value = change(&mut state)?;
         let state = Arc::new(state);
+        let journal = self.journal.get();
+        let alone = journal.map(|journal| journal.gate().write());
+        if let Some(journal) = journal {
+            journal.state(&before, &state)?;
+        }
+        drop(before);
         let mut current = self.state.write();
         let before = std::mem::replace(&mut *current, state);
         if let Some((keys, mark)) = keys {
             keys.commit_with(mark);
         }
         drop(current);
+        drop(alone);
         drop(one);
         // What nobody else holds goes here, and neither readers nor writers wait for that: keys that are being moved
         // between units go when they have been.
         drop(before);
         Ok(value)
+    }
+
+    /// Commits rows that a statement has written to a table's delta.
+    ///
+    /// # Errors
+    /// They cannot be kept; then they never were.
+    pub(crate) fn commit_rows(&self, write: SmallStatement, rows: WrittenRows<'_>) -> Result<()> {
+        let journal = self.journal.get();
+        let _shared = journal.map(|journal| journal.gate().read());
+        if let Some(journal) = journal {
+            journal.rows(rows)?;
+        }
+        write.commit();
+        Ok(())
+    }
+
+    /// Does the long part of committing a version ahead of it, where commits last: see [`Journal::ahead`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn ahead(&self, version: &TableVersion) -> Result<Option<Ahead>> {
+        self.journal.get().map(|journal| Arc::clone(journal).ahead(version)).transpose()
+    }
+
+    /// Who is told of commits, where they last.
+    pub(crate) fn journal(&self) -> Option<&Arc<dyn Journal>> {
+        self.journal.get()
+    }
+
+    /// Commits last from now on.
+    pub(crate) fn set_journal(&self, journal: Arc<dyn Journal>) {
+        // A database has one folder, which it is opened with.
+        let _ = self.journal.set(journal);
+    }
+
+    /// What the next tables begin with: their number, and the turns of their columns and of themselves.
+    pub(crate) fn numbers(&self) -> (u64, (usize, usize)) {
+        let turns = (self.next_column.load(Ordering::Relaxed), self.next_table.load(Ordering::Relaxed));
+        (self.next_id.load(Ordering::Relaxed), turns)
+    }
+
+    /// Has another state, of which nothing was known; and numbers that go on from these.
+    pub(crate) fn restore(&self, state: CatalogState, (id, turns): (u64, (usize, usize))) {
+        let _one = self.commit.lock();
+        *self.state.write() = Arc::new(state);
+        self.next_id.fetch_max(id, Ordering::Relaxed);
+        self.next_column.store(turns.0, Ordering::Relaxed);
+        self.next_table.store(turns.1, Ordering::Relaxed);
+    }
+
+    /// A table as it was in another process, without its rows.
+    ///
+    /// # Errors
+    /// A placement that is none.
+    pub(crate) fn restored_table(
+        &self,
+        id: u64,
+        name: Name,
+        schema: &SchemaRef,
+        placement: &KeptPlacement,
+    ) -> Result<TableEntry> {
+        let placement = TablePlacement::restored(placement, &self.nodes, schema)?;
+        let table = self.new_table(name, Arc::clone(schema))?;
+        Ok(TableEntry { id, placement: Arc::new(placement), ..table })
+    }
+
+    /// What belongs to no table lies on the node of whoever makes it.
+    pub(crate) fn allocator(&self) -> Allocator {
+        Allocator::new(Policy::Local, Arc::clone(&self.budget))
     }
 
     /// The nodes that columns are dealt out to where nobody says otherwise.

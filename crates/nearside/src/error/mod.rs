@@ -100,6 +100,9 @@ pub enum Error {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+    /// What keeps the database on the disk failed, or found a folder that is not as it was written.
+    #[error("{0}")]
+    Disk(String),
     /// A setting of the wrong name or value.
     #[error("{}", in_sql(.0))]
     Setting(String),
@@ -340,6 +343,34 @@ fn sentence(text: &str) -> String {
 impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Error {
         from_arrow(error, None)
+    }
+}
+
+impl From<log_store::WriteError> for Error {
+    fn from(error: log_store::WriteError) -> Self {
+        match error {
+            log_store::WriteError::Cancelled => Error::Cancelled,
+            other => Error::Disk(other.to_string()),
+        }
+    }
+}
+
+impl From<log_store::ReadError> for Error {
+    fn from(error: log_store::ReadError) -> Self {
+        match error {
+            log_store::ReadError::Store(error) => error.into(),
+            other => Error::Disk(other.to_string()),
+        }
+    }
+}
+
+impl From<log_store::OpenError> for Error {
+    fn from(error: log_store::OpenError) -> Self {
+        match error {
+            log_store::OpenError::Read(error) => error.into(),
+            log_store::OpenError::Write(error) => error.into(),
+            other => Error::Disk(other.to_string()),
+        }
     }
 }
 

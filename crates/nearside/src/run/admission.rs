@@ -7,13 +7,15 @@
 //! and those that a worker asks for itself.
 //!
 //! # Invariants
-//! Nobody waits while nobody runs. Who has waited for ten times its own time begins. Whoever takes twice as long as
-//! expected, for its client does not take its rows say, counts no more as one that runs. One that is cancelled or out
-//! of time stops waiting.
+//! Nobody waits while nobody runs that is known and goes on. Who has waited for ten times its own time takes the next
+//! free place, or one more once nobody has begun for as long as it takes itself. The first of those that run counts no
+//! more while it makes no progress, for its client does not take its rows say. One that is cancelled or out of time
+//! stops waiting.
 //!
 //! # Limits
 //! A kind is known by the first 200 characters of its text without constants. What memory gives is measured once, by
-//! the first query of a session that says `model`, in less than half a second.
+//! the first query of a session that says `model`, in less than half a second; where it cannot be, queries begin at
+//! once, and a warning says so.
 //!
 //! Source: Seidel 2011, chapters 5 and 6.
 
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use model::curve::{Curve, Interpolation, Outside};
-use model::machine::Machine;
+use model::machine::{DemandRule, Machine};
 use numa::probe::{SystemClock, read_bandwidth};
 
 use crate::error::Result;
@@ -34,6 +36,7 @@ use crate::run::statement::RunningStatement;
 /// Queries that are estimated to touch less begin at once and are not counted: a scan of as much takes half a
 /// millisecond.
 const BYTES_MIN: u64 = 4 << 20;
+
 /// Whether a session's queries are let in by the model, which has to know their texts.
 pub(crate) fn is_wanted(running: &RunningStatement) -> bool {
     config::nearside(running.planner.config_options()).admission == AdmissionMode::Model.name()
@@ -50,39 +53,36 @@ pub(crate) fn arrive(running: &RunningStatement, bytes: u64) -> Option<Ticket> {
         true => inner.admission.machine(|| measured(inner)),
         false => inner.admission.known_machine(),
     };
-    Some(inner.admission.arrive(&known?.machine, kind_of(running.statement.label()), is_patient))
+    let on = (&running.statement, &running.traffic);
+    Some(inner.admission.arrive(&known?.machine, kind_of(running.text()), is_patient, on))
 }
 
-/// Ready once the query has begun, or failed with what stopped it.
+/// Ready once the query has begun, or failed with what stopped it. On a worker it begins at once: others may need the
+/// worker to end.
 pub(crate) fn poll_begun(ticket: &mut Ticket, running: &RunningStatement, cx: &Context<'_>) -> Poll<Result<()>> {
     running.check()?;
-    ticket.poll_begun(cx).map(|is_news| {
-        if is_news {
-            // Behind those that began meanwhile.
-            running.statement.set_time(running.inner.next_statement_time());
-        }
-        Ok(())
-    })
+    if sched::Scheduler::on_worker() {
+        ticket.begin();
+    }
+    ticket.poll_begun(cx).map(Ok)
 }
 
 /// The query has given its last row: what it cost is known.
 pub(crate) fn ended(ticket: &Ticket, running: &RunningStatement) {
-    let lines = running.traffic.lines();
-    let sum = |of: fn(&exec::Touched) -> u64| lines.iter().map(|line| of(&line.touched)).sum();
-    ticket.ended(sum(|touched| touched.bytes), sum(|touched| touched.busy_ns));
+    let bytes = running.traffic.lines().iter().map(|line| line.touched.bytes).sum();
+    ticket.ended(bytes, running.traffic.busy_ns());
 }
 
 /// The machine, as it is measured now, which takes half a second; `None` where nothing could be measured.
 fn measured(inner: &Arc<Inner>) -> Option<Modelled> {
-    let nodes = inner.catalog.usual_nodes().len().max(1) as f64;
     let cpus = inner.scheduler.threads();
     let clock = SystemClock::new();
     let unit = read_bandwidth(&inner.topology, 1, &clock)?;
-    let all = read_bandwidth(&inner.topology, inner.topology.usable_cpus().len(), &clock)? / nodes;
-    let of_node = ((cpus as f64 / nodes).ceil() as usize).max(1);
-    let points: Vec<f64> = (1..=of_node).map(|threads| (threads as f64 * unit).min(all.max(unit))).collect();
+    let all = read_bandwidth(&inner.topology, cpus.min(inner.topology.usable_cpus().len()), &clock)?;
+    let points: Vec<f64> = (1..=cpus).map(|threads| (threads as f64 * unit).min(all.max(unit))).collect();
     let curve = Curve::of_threads(&points, Interpolation::Linear, Outside::Hold).ok()?;
-    let machine = Machine::simple(curve, of_node as f64);
+    // Quick to reckon with, whatever the number of cpus.
+    let machine = Machine { rule: DemandRule::Waiting, ..Machine::simple(curve, cpus as f64) };
     machine.check().ok()?;
-    Some(Modelled { machine, nodes, unit })
+    Some(Modelled { machine, unit })
 }

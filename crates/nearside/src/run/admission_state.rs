@@ -1,71 +1,64 @@
-//! Who waits and who has begun, and what each kind of query has cost so far: what [`admission`](super::admission) works
-//! with, which says why.
+//! What [`admission`](super::admission), which says why, works with: the queries that wait and have begun, and what
+//! each kind of query has cost so far.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use exec::Traffic;
 use model::job::Job;
-use model::machine::{Hogs, Machine};
-use model::online::{Begun, Learned, Seen, Waiting, choose};
-use parking_lot::Mutex;
+use model::machine::Machine;
+use model::online::{Learned, Seen, alone_s, choose};
+use parking_lot::{Mutex, RwLock};
+use sched::Scheduler;
+
+use crate::run::admission_queue::{Arrival, Expected, Queue};
+use crate::run::clock::StatementClock;
 
 /// Kinds that are remembered; of more, those that ran longest ago are forgotten.
 const KINDS_MAX: usize = 1024;
 /// How often those that wait are looked at though nothing ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// Of what is expected of it, what a query may take before it counts no more.
-const OVER: f64 = 2.0;
+/// How long after the machine could not be measured it is tried again.
+const AGAIN: Duration = Duration::from_secs(60);
 
-/// The machine as the model has it, of equal nodes.
+/// The machine as the model has it: all cpus as those of one node.
 #[derive(Debug)]
 pub(super) struct Modelled {
     pub(super) machine: Machine,
-    pub(super) nodes: f64,
     /// Bytes per second of one thread alone.
     pub(super) unit: f64,
 }
 
 /// See the module; one of a database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Admission {
+    scheduler: Arc<Scheduler>,
+    clock: StatementClock,
     /// There once a query has come from a session that says `model`.
-    modelled: OnceLock<Option<Modelled>>,
+    modelled: RwLock<Option<Arc<Modelled>>>,
+    /// When the machine could not be measured; held while it is.
+    failed: Mutex<Option<Instant>>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     known: HashMap<String, Kind>,
-    waiting: Vec<Waiter>,
-    begun: Vec<Runner>,
+    queue: Queue,
     next: u64,
-    has_clock: bool,
+    /// A thread looks as long as somebody waits.
+    has_thread: bool,
+    /// Somebody is choosing who begins, and has to choose again.
+    is_choosing: bool,
+    is_changed: bool,
 }
 
 #[derive(Debug, Default)]
 struct Kind {
     learned: Learned,
     last: u64,
-}
-
-/// One that waits.
-#[derive(Debug)]
-struct Waiter {
-    number: u64,
-    job: Job,
-    since: Instant,
-    waker: Option<Waker>,
-}
-
-/// One that has begun.
-#[derive(Debug)]
-struct Runner {
-    number: u64,
-    job: Option<Job>,
-    began: Instant,
-    is_alone: bool,
 }
 
 /// What is known of a kind of query, for the view.
@@ -88,137 +81,239 @@ pub(crate) struct Ticket {
     number: u64,
     /// Empty where nobody said what runs, as for prepared statements of sessions that do not wait.
     kind: String,
+    statement: Arc<sched::Statement>,
     has_begun: bool,
+    /// Since when its client waits for rows, and for how long it has before.
+    since: Option<Instant>,
+    took: Duration,
 }
 
 impl Admission {
-    /// What memory gives, as `measure` finds it, once; `None` where that could not be found.
-    pub(super) fn machine(&self, measure: impl FnOnce() -> Option<Modelled>) -> Option<&Modelled> {
-        self.modelled.get_or_init(measure).as_ref()
+    /// Nobody has come yet.
+    pub(crate) fn new(scheduler: Arc<Scheduler>, clock: StatementClock) -> Admission {
+        let (modelled, failed, state) = (RwLock::default(), Mutex::default(), Mutex::default());
+        Admission { scheduler, clock, modelled, failed, state }
+    }
+
+    /// What memory gives, as `measure` finds it, once; `None` where that cannot be found now.
+    pub(super) fn machine(&self, measure: impl FnOnce() -> Option<Modelled>) -> Option<Arc<Modelled>> {
+        if let Some(known) = self.known_machine() {
+            return Some(known);
+        }
+        let mut failed = self.failed.lock();
+        let known = self.known_machine();
+        if known.is_some() || failed.is_some_and(|at| at.elapsed() < AGAIN) {
+            return known;
+        }
+        let measured = measure().map(Arc::new);
+        if measured.is_none() {
+            tracing::warn!(
+                "nearside.admission = model lets all queries begin at once for a minute: what memory gives could not \
+                 be measured"
+            );
+        }
+        *failed = measured.is_none().then(Instant::now);
+        self.modelled.write().clone_from(&measured);
+        measured
     }
 
     /// The same, where somebody has asked for it.
-    pub(super) fn known_machine(&self) -> Option<&Modelled> {
-        self.modelled.get()?.as_ref()
+    pub(super) fn known_machine(&self) -> Option<Arc<Modelled>> {
+        self.modelled.read().clone()
     }
 
     /// A query of a kind comes, and waits for its turn where it is patient and its kind is known.
-    pub(super) fn arrive(self: &Arc<Self>, machine: &Machine, kind: String, is_patient: bool) -> Ticket {
-        let mut woken = Vec::new();
+    pub(super) fn arrive(
+        self: &Arc<Self>,
+        machine: &Machine,
+        kind: String,
+        is_patient: bool,
+        (statement, traffic): (&Arc<sched::Statement>, &Arc<Traffic>),
+    ) -> Ticket {
+        let learned = self.state.lock().known.get(&kind).map(|kind| kind.learned);
+        let expected = learned.and_then(|learned| {
+            let job = learned.job(machine)?;
+            Some(Expected { alone_s: alone_s(machine, &job), busy_s: learned.busy_s(), job })
+        });
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
-        match state.known.get(&kind).and_then(|kind| kind.learned.job(machine)) {
-            Some(job) if is_patient => {
-                state.waiting.push(Waiter { number, job, since: Instant::now(), waker: None });
-                woken = state.let_in(machine);
+        let (statement, traffic) = (Arc::clone(statement), Arc::clone(traffic));
+        let mut ticket = Ticket {
+            admission: Arc::clone(self),
+            number,
+            kind,
+            statement: Arc::clone(&statement),
+            has_begun: false,
+            since: None,
+            took: Duration::ZERO,
+        };
+        let of = Arrival { number, statement, traffic, expected: expected.clone() };
+        match expected {
+            Some(expected) if is_patient => {
+                state.queue.wait(of, expected, Instant::now());
+                drop(state);
+                self.let_in(machine);
+                self.have_looked();
+                ticket.has_begun = self.state.lock().queue.was_alone(number).is_some();
             }
-            job => state.begin(number, job),
-        }
-        if !state.waiting.is_empty() && !state.has_clock {
-            state.has_clock = clock(self);
-            if !state.has_clock {
-                // Without a thread that looks nobody may wait.
-                let all: Vec<u64> = state.waiting.iter().map(|waiter| waiter.number).collect();
-                woken.extend(state.begin_those(&all));
+            _ => {
+                let is_lone = self.scheduler.other_statements(&of.statement) == 0;
+                state.queue.begin(of, is_lone, Instant::now());
+                ticket.has_begun = true;
             }
         }
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        Ticket { admission: Arc::clone(self), number, kind, has_begun: false }
+        ticket
+    }
+
+    /// Sees to a thread that looks, where somebody waits.
+    fn have_looked(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        if state.queue.waiting.is_empty() || state.has_thread {
+            return;
+        }
+        state.has_thread = watch(self);
+        if !state.has_thread {
+            // Without it nobody may wait.
+            let all = state.queue.waiting(Instant::now()).0;
+            let woken = self.begin_those(&mut state, &all);
+            drop(state);
+            woken.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// What is known, by text.
     pub(crate) fn known(&self) -> Vec<KnownJob> {
         let Some(of) = self.known_machine() else { return Vec::new() };
-        let state = self.state.lock();
-        let known = state.known.iter().filter_map(|(sql, kind)| {
-            let job = kind.learned.job(&of.machine)?;
-            let alone_s = of.machine.time_s(&job, of.machine.cpus, Hogs::default());
-            Some(KnownJob { sql: sql.clone(), runs: kind.learned.runs, job, alone_s })
+        let learned = self.state.lock().known.iter().map(|(sql, kind)| (sql.clone(), kind.learned)).collect::<Vec<_>>();
+        let known = learned.into_iter().filter_map(|(sql, learned)| {
+            let job = learned.job(&of.machine)?;
+            Some(KnownJob { sql, runs: learned.runs, alone_s: alone_s(&of.machine, &job), job })
         });
         let mut known: Vec<KnownJob> = known.collect();
         known.sort_by(|a, b| a.sql.cmp(&b.sql));
         known
     }
 
+    /// Lets in whoever may begin by now. One thread chooses at a time, without the lock; what changes meanwhile has it
+    /// choose again.
+    fn let_in(&self, machine: &Machine) {
+        loop {
+            let mut state = self.state.lock();
+            if state.queue.waiting.is_empty() {
+                return;
+            }
+            if state.is_choosing {
+                state.is_changed = true;
+                return;
+            }
+            (state.is_choosing, state.is_changed) = (true, false);
+            let now = Instant::now();
+            let begun = state.queue.counted(now);
+            let (numbers, waiting) = state.queue.waiting(now);
+            drop(state);
+            let choosing = Choosing(self);
+            let chosen = choose(machine, &begun, &waiting).begin;
+            drop(choosing);
+            let chosen: Vec<u64> = chosen.into_iter().map(|place| numbers[place]).collect();
+            let mut state = self.state.lock();
+            let woken = self.begin_those(&mut state, &chosen);
+            let goes_on = state.is_changed || !chosen.is_empty();
+            drop(state);
+            woken.into_iter().for_each(Waker::wake);
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Lets some begin that wait, each behind those that began before it.
+    fn begin_those(&self, state: &mut State, numbers: &[u64]) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        for number in numbers {
+            let Some(waiter) = state.queue.waiting.iter().find(|waiter| waiter.of.number == *number) else { continue };
+            let statement = &waiter.of.statement;
+            statement.set_time(self.clock.next());
+            let is_lone = self.scheduler.other_statements(statement) == 0;
+            woken.extend(state.queue.begin_waiting(*number, is_lone, Instant::now()));
+        }
+        woken
+    }
+
     /// Lets in whoever may begin by now, and has all others look whether they were stopped; whether anybody waits.
     fn look(&self) -> bool {
+        if let Some(of) = self.known_machine() {
+            self.let_in(&of.machine);
+        }
         let mut state = self.state.lock();
-        let mut woken = self.known_machine().map_or_else(Vec::new, |of| state.let_in(&of.machine));
-        woken.extend(state.waiting.iter_mut().filter_map(|waiter| waiter.waker.take()));
-        state.has_clock = !state.waiting.is_empty();
-        let goes_on = state.has_clock;
+        let woken: Vec<Waker> = state.queue.waiting.iter_mut().filter_map(|waiter| waiter.waker.take()).collect();
+        state.has_thread = !state.queue.waiting.is_empty();
+        let goes_on = state.has_thread;
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         goes_on
     }
 }
 
-impl State {
-    fn begin(&mut self, number: u64, job: Option<Job>) {
-        let is_alone = self.begun.is_empty();
-        self.begun.iter_mut().for_each(|other| other.is_alone = false);
-        self.begun.push(Runner { number, job, began: Instant::now(), is_alone });
-    }
+/// Somebody is choosing.
+struct Choosing<'a>(&'a Admission);
 
-    /// Lets in whoever may begin by now; whom to wake.
-    fn let_in(&mut self, machine: &Machine) -> Vec<Waker> {
-        if self.waiting.is_empty() {
-            return Vec::new();
-        }
-        let begun = self.begun.iter().filter_map(|runner| {
-            let job = runner.job.clone()?;
-            let share = runner.began.elapsed().as_secs_f64() / machine.time_s(&job, machine.cpus, Hogs::default());
-            (share < OVER).then(|| Begun { job, left: (1.0 - share).max(0.01) })
-        });
-        let begun: Vec<Begun> = begun.collect();
-        let waits =
-            |waiter: &Waiter| Waiting { job: waiter.job.clone(), waited_s: waiter.since.elapsed().as_secs_f64() };
-        let waiting: Vec<Waiting> = self.waiting.iter().map(waits).collect();
-        let numbers: Vec<u64> =
-            choose(machine, &begun, &waiting).begin.into_iter().map(|place| self.waiting[place].number).collect();
-        self.begin_those(&numbers)
-    }
-
-    fn begin_those(&mut self, numbers: &[u64]) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        for number in numbers {
-            let Some(place) = self.waiting.iter().position(|waiter| waiter.number == *number) else { continue };
-            let waiter = self.waiting.remove(place);
-            self.begin(*number, Some(waiter.job));
-            woken.extend(waiter.waker);
-        }
-        woken
+impl Drop for Choosing<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_choosing = false;
     }
 }
 
 impl Ticket {
-    /// Ready once the query has begun: whether that is news.
-    pub(super) fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<bool> {
+    /// Whether the query has begun, as far as is known without asking.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Ready once the query has begun.
+    pub(super) fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.has_begun {
-            return Poll::Ready(false);
+            return Poll::Ready(());
         }
         let mut state = self.admission.state.lock();
-        if let Some(waiter) = state.waiting.iter_mut().find(|waiter| waiter.number == self.number) {
+        if let Some(waiter) = state.queue.waiting.iter_mut().find(|waiter| waiter.of.number == self.number) {
             waiter.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
         drop(state);
         self.has_begun = true;
-        Poll::Ready(true)
+        Poll::Ready(())
+    }
+
+    /// The query does not wait any longer.
+    pub(super) fn begin(&mut self) {
+        let admission = &self.admission;
+        drop(admission.begin_those(&mut admission.state.lock(), &[self.number]));
+        self.has_begun = true;
+    }
+
+    /// Its client waits for rows from now on.
+    pub(super) fn asked(&mut self) {
+        if self.has_begun {
+            self.since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Its client has them.
+    pub(super) fn told(&mut self) {
+        self.took += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
     }
 
     /// The query has given its last row: so many bytes were touched, and threads were busy for so long.
     pub(super) fn ended(&self, bytes: u64, busy_ns: u64) {
         let Some(of) = self.admission.known_machine().filter(|_| !self.kind.is_empty()) else { return };
         let mut state = self.admission.state.lock();
-        let Some(runner) = state.begun.iter().find(|runner| runner.number == self.number) else { return };
+        let Some(was_alone) = state.queue.was_alone(self.number) else { return };
         let seen = Seen {
-            busy_s: busy_ns as f64 * 1e-9 / of.nodes,
-            traffic_s: bytes as f64 / of.unit / of.nodes,
-            elapsed_s: runner.began.elapsed().as_secs_f64(),
-            is_alone: runner.is_alone,
+            busy_s: busy_ns as f64 * 1e-9,
+            traffic_s: bytes as f64 / of.unit,
+            elapsed_s: self.took.as_secs_f64(),
+            is_alone: was_alone && self.admission.scheduler.other_statements(&self.statement) == 0,
         };
         if state.known.len() >= KINDS_MAX && !state.known.contains_key(&self.kind) {
             let oldest = state.known.iter().min_by_key(|(_, kind)| kind.last).map(|(text, _)| text.clone());
@@ -232,18 +327,15 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut state = self.admission.state.lock();
-        state.waiting.retain(|waiter| waiter.number != self.number);
-        state.begun.retain(|runner| runner.number != self.number);
-        let of = self.admission.known_machine();
-        let woken = of.map_or_else(Vec::new, |of| state.let_in(&of.machine));
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
+        self.admission.state.lock().queue.leave(self.number);
+        if let Some(of) = self.admission.known_machine() {
+            self.admission.let_in(&of.machine);
+        }
     }
 }
 
 /// Has a thread look as long as somebody waits; whether there is one.
-fn clock(admission: &Arc<Admission>) -> bool {
+fn watch(admission: &Arc<Admission>) -> bool {
     let weak: Weak<Admission> = Arc::downgrade(admission);
     let thread = std::thread::Builder::new().name("nearside-admission".into());
     let looks = move || {

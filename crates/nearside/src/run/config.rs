@@ -51,6 +51,15 @@ pub(crate) fn value_of(setting: &str, value: &str, config: &ConfigOptions) -> St
     if entries(config).iter().any(is_truth) { truth.into() } else { value.into() }
 }
 
+/// The full name of a setting that PostgreSQL calls so too.
+pub(crate) fn full_name(setting: &str) -> String {
+    let setting = setting.to_lowercase();
+    match setting.as_str() {
+        "synchronous_commit" => "nearside.synchronous_commit".into(),
+        _ => setting,
+    }
+}
+
 /// Every setting under its full name: ours first, then DataFusion's.
 pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
     let mut entries = nearside(config).entries();

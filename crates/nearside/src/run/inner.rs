@@ -1,6 +1,5 @@
 //! [`Inner`]: what every session and statement of a database shares.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use numa::counters::MemoryCounters;
@@ -13,6 +12,7 @@ use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
 use crate::run::admission_state::Admission;
 use crate::run::cache::{PLANS_MAX, PlanCache};
+use crate::run::clock::StatementClock;
 use crate::run::config;
 use crate::run::idle::IdleWatch;
 use crate::run::placer_state::LivePlacer;
@@ -50,7 +50,8 @@ pub(crate) struct Inner {
     pub placer: Arc<LivePlacer>,
     /// Who begins.
     pub admission: Arc<Admission>,
-    statement_clock: AtomicU64,
+    /// When statements come.
+    pub clock: StatementClock,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -71,10 +72,12 @@ impl Inner {
         system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
     ) -> Inner {
         let cpus = topology.usable_cpus().len();
+        let clock = StatementClock::default();
         Inner {
             threshold: Threshold::of(&scheduler, attributes.as_ref()),
             package_queues: PackageChoice::of(&topology, attributes.as_ref()),
             shared_scans: Arc::new(exec::SharedScans::within(&budget)),
+            admission: Arc::new(Admission::new(Arc::clone(&scheduler), clock.clone())),
             topology,
             attributes,
             scheduler,
@@ -88,15 +91,9 @@ impl Inner {
             system_tables,
             idle: Arc::default(),
             placer: Arc::default(),
-            admission: Arc::default(),
-            statement_clock: AtomicU64::new(1),
+            clock,
             default_planner: OnceLock::new(),
         }
-    }
-
-    /// The next statement's time: older ones have smaller numbers.
-    pub(crate) fn next_statement_time(&self) -> u64 {
-        self.statement_clock.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Functions and settings as every session starts with them.
@@ -111,6 +108,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.idle.end();
         self.placer.end();
+        if let Some(journal) = self.catalog.journal() {
+            journal.end();
+        }
         self.catalog.state().tables().for_each(|table| table.meta.merges.stop());
     }
 }

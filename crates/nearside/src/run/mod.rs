@@ -1,9 +1,11 @@
 //! A statement while it runs: its time, budget and cancellation, its rows as they come, what is recorded of it.
 
 pub(crate) mod admission;
+mod admission_queue;
 pub(crate) mod admission_state;
 pub(crate) mod by_key;
 pub(crate) mod cache;
+pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod idle;
 pub(crate) mod inner;

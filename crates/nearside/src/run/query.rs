@@ -59,14 +59,14 @@ pub(crate) fn start_bound(
     let estimated_bytes = plan.estimated_bytes();
     scheduling::calibrate(threshold, &options, scheduler, &running.statement, estimated_bytes);
     let context = exec::Context { ordered, ..context_of(&running) };
+    // Who writes holds up others while it waits.
+    let ticket = if ordered { None } else { admission::arrive(&running, estimated_bytes) };
     if profile::wanted(&running) {
         let profile = exec::Profile::new(plan.plan());
         let execution = exec::execute_profiled(Arc::clone(plan.plan()), context, &profile);
         let recording = Recording::of(profile, &running);
-        return ResultStream::native(schema, execution, running).recorded(Some(recording));
+        return ResultStream::native(schema, execution, running).recorded(Some(recording)).let_in(ticket);
     }
-    // Who writes holds up others while it waits.
-    let ticket = if ordered { None } else { admission::arrive(&running, estimated_bytes) };
     ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running).let_in(ticket)
 }
 

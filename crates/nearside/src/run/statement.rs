@@ -1,6 +1,6 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -39,6 +39,8 @@ pub(crate) struct RunningStatement {
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
     deadline: Option<Instant>,
+    /// Of a prepared statement that was named, what it was prepared from.
+    prepared: OnceLock<String>,
 }
 
 impl RunningStatement {
@@ -47,7 +49,7 @@ impl RunningStatement {
         let settings = config::nearside(planner.config_options());
         let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
         let budget = inner.budget.child("statement", limit);
-        let statement = sched::Statement::new(inner.next_statement_time(), budget);
+        let statement = sched::Statement::new(inner.clock.next(), budget);
         let deadline = (settings.statement_timeout_ms > 0)
             .then(|| Instant::now() + Duration::from_millis(settings.statement_timeout_ms));
         if let Some(deadline) = deadline {
@@ -65,6 +67,7 @@ impl RunningStatement {
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
+            prepared: OnceLock::new(),
         }
     }
 
@@ -84,6 +87,7 @@ impl RunningStatement {
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
+            prepared: self.prepared.clone(),
         }
     }
 
@@ -110,6 +114,16 @@ impl RunningStatement {
             planning: Vec::new(),
             stop: self.stop(),
         }
+    }
+
+    /// It runs what was prepared from this text, and was named by another one.
+    pub(crate) fn set_prepared(&self, text: String) {
+        let _ = self.prepared.set(text);
+    }
+
+    /// What runs; empty where nobody has said so.
+    pub(crate) fn text(&self) -> &str {
+        self.prepared.get().map_or_else(|| self.statement.label(), String::as_str)
     }
 
     /// A way to cancel it from any thread.

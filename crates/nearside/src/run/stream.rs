@@ -115,6 +115,7 @@ impl ResultStream {
             }
             Poll::Pending => return Poll::Pending,
         }
+        self.asked();
         let item = match &mut self.source {
             BatchSource::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
             BatchSource::Native(execution) => {
@@ -122,7 +123,7 @@ impl ResultStream {
             }
         };
         if let Poll::Ready(item) = &item {
-            self.count(item);
+            self.told(item);
         }
         match item {
             Poll::Ready(None) => self.complete(),
@@ -135,13 +136,23 @@ impl ResultStream {
     /// Whether the statement has begun.
     fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
         match (&mut self.ticket, &self.running) {
-            (Some(ticket), Some(running)) => admission::poll_begun(ticket, running, cx),
+            (Some(ticket), Some(running)) if !ticket.has_begun() => admission::poll_begun(ticket, running, cx),
             _ => Poll::Ready(Ok(())),
         }
     }
 
-    /// Tells the recording, if there is one, what comes.
-    fn count(&mut self, item: &Option<Result<RecordBatch>>) {
+    /// The client waits for rows of a statement that has begun.
+    fn asked(&mut self) {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.asked();
+        }
+    }
+
+    /// Tells the ticket and the recording, if there are any, what comes.
+    fn told(&mut self, item: &Option<Result<RecordBatch>>) {
+        if let Some(ticket) = &mut self.ticket {
+            ticket.told();
+        }
         match (item, &mut self.recording) {
             (Some(Ok(batch)), Some(recording)) => recording.took(batch.num_rows()),
             (Some(Err(_)), _) => self.recording = None,
@@ -199,7 +210,7 @@ impl Iterator for ResultStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ticket.is_some()
+        if self.ticket.as_ref().is_some_and(|ticket| !ticket.has_begun())
             && let Err(error) = block_on(std::future::poll_fn(|cx| self.poll_begun(cx)))
         {
             self.fail();
@@ -208,9 +219,12 @@ impl Iterator for ResultStream {
         match &self.source {
             // On a worker this helps with the morsels instead of waiting for other workers.
             BatchSource::Native(execution) if !self.ended => {
+                if let Some(ticket) = &mut self.ticket {
+                    ticket.asked();
+                }
                 let item = execution.next_blocking();
                 let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
-                self.count(&item);
+                self.told(&item);
                 match item {
                     None => self.complete(),
                     Some(Err(_)) => self.fail(),

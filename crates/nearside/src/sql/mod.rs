@@ -89,6 +89,10 @@ pub(crate) enum AnyStatement {
     Export(String),
     /// `IMPORT DATABASE 'folder'`.
     Import(String),
+    /// `CHECKPOINT`.
+    Checkpoint,
+    /// `BACKUP DATABASE TO 'folder'`.
+    Backup(String),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.

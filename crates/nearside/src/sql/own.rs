@@ -57,7 +57,8 @@ pub(crate) enum AlterSystem {
 /// What is wrong with it.
 pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatement>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
-    let is_ours = |word: &str| ["copy", "alter", "export", "import"].iter().any(|own| word.eq_ignore_ascii_case(own));
+    const OURS: [&str; 6] = ["copy", "alter", "export", "import", "checkpoint", "backup"];
+    let is_ours = |word: &str| OURS.iter().any(|own| word.eq_ignore_ascii_case(own));
     if !matches!(first.map(|token| &token.token), Some(Token::Word(word)) if is_ours(&word.value)) {
         return Ok(None);
     }
@@ -71,6 +72,13 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
         }
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("import") => {
             database(&mut parser).map(|path| Some(AnyStatement::Import(path)))
+        }
+        Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("checkpoint") => {
+            parser.next_token();
+            Ok(Some(AnyStatement::Checkpoint))
+        }
+        Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("backup") => {
+            backup(&mut parser).map(|path| Some(AnyStatement::Backup(path)))
         }
         _ => return Ok(None),
     };
@@ -89,6 +97,14 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
 fn database(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     parser.next_token();
     parser.expect_keyword(Keyword::DATABASE)?;
+    parser.parse_literal_string()
+}
+
+/// `BACKUP DATABASE TO 'folder'`.
+fn backup(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    parser.next_token();
+    parser.expect_keyword(Keyword::DATABASE)?;
+    parser.expect_keyword(Keyword::TO)?;
     parser.parse_literal_string()
 }
 

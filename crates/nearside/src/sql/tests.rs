@@ -29,6 +29,11 @@ fn a_prompt_waits_for_the_semicolon() {
 fn own_statements_are_taken() {
     assert!(matches!(AnyStatement::one("export database '/a'").unwrap(), AnyStatement::Export(p) if p == "/a"));
     assert!(matches!(AnyStatement::one("IMPORT DATABASE 'x';").unwrap(), AnyStatement::Import(p) if p == "x"));
+    assert!(matches!(AnyStatement::one("checkpoint;").unwrap(), AnyStatement::Checkpoint));
+    assert!(matches!(AnyStatement::one("Backup Database To '/b'").unwrap(), AnyStatement::Backup(p) if p == "/b"));
+    for wrong in ["CHECKPOINT now", "BACKUP DATABASE '/b'", "BACKUP TABLE t TO '/b'", "BACKUP DATABASE TO folder"] {
+        assert!(AnyStatement::one(wrong).is_err(), "{wrong}");
+    }
     assert!(matches!(AnyStatement::one("copy t to 'x.csv'").unwrap(), AnyStatement::CopyTo(_)));
     assert!(matches!(AnyStatement::one("copy (select 1) to 'x.csv'").unwrap(), AnyStatement::CopyTo(_)));
     let AnyStatement::CopyFrom(c) =

@@ -320,6 +320,8 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
         tables += u64::from(done.tag == "COPY");
     }
     let made = scratch.home.state();
+    let ahead = |table: &Arc<TableEntry>| running.home.ahead(&table.base);
+    let _ahead = made.tables().map(ahead).collect::<Result<Vec<_>>>()?;
     running.home.commit(|state| state.absorb(&made))?;
     Ok(Done { tag: format!("IMPORT of {tables} tables,"), rows: Some(rows) })
 }

@@ -18,12 +18,13 @@ use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::names::nearest;
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
+use crate::sql::{AnyStatement, normalised, object_name, option_pairs, quoted};
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::write::fitted;
@@ -214,6 +215,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         running.check()?;
         let new_name = Name::clone(&changed.name);
         let changed = indexed(changed, running)?;
+        let _ahead = running.home.ahead(&changed.table().base)?;
         running.home.commit(|state| {
             if state.by_id(table.id).is_none_or(|t| *t.name != name) {
                 return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
@@ -303,6 +305,23 @@ fn add_column(
         Arc::make_mut(&mut table.lengths).insert(field.name().clone(), length);
     }
     Ok(())
+}
+
+/// The default value of a column, of its text as [`expr_to_sql`](datafusion_sql::unparser::expr_to_sql) writes it.
+///
+/// # Errors
+/// A text that is none, a type that SQL has no name for.
+pub(crate) fn planned_default(field: &Field, text: &str, running: &Arc<RunningStatement>) -> Result<Expr> {
+    let context = running.plan_context();
+    let column = format!("{} {} DEFAULT {text}", quoted(field.name()), sql_type(field.data_type()));
+    let plan = AnyStatement::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
+    let default = match plan {
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
+            create.column_defaults.into_iter().next().map(|(_, value)| value)
+        }
+        _ => None,
+    };
+    default.ok_or_else(|| Error::Internal(format!("'{text}' is no default value")))
 }
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.

@@ -39,6 +39,7 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
                 index.columns.join(", ")
             )));
         }
+        let _ahead = running.home.ahead(&changed.table().base)?;
         running.check()?;
         running.home.commit(|state| {
             if name.as_ref().is_some_and(|name| state.index(name).is_some()) && create.if_not_exists {
@@ -102,6 +103,7 @@ pub(crate) fn drop_index(
         let mut changed = table.clone();
         Arc::make_mut(&mut changed.indexes).remove(place);
         let changed = indexed(changed, running)?;
+        let _ahead = running.home.ahead(&changed.table().base)?;
         running.home.commit(|state| replace(state, table, changed))?;
         Ok(done)
     })

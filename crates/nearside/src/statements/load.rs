@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::lasting;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
@@ -192,6 +193,7 @@ fn load(
     check_keys(&table, None, &running)?;
     let version = &table.table().base;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
+    let _ahead = inner.catalog.ahead(&table.table().base)?;
     inner.catalog.commit(|state| {
         match state.get(&name) {
             Some(Entry::Table(_)) if options.replace => {}
@@ -200,6 +202,7 @@ fn load(
         }
         state.put_table(name.clone(), table)
     })?;
+    lasting::settle(&running)?;
     Ok(report)
 }
 

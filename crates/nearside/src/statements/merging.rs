@@ -21,6 +21,7 @@ use storage::{Compacted, DeltasCaught, DeltasView, Keys, SegmentVersion, StoreEr
 
 use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
 use crate::catalog::index::indexed;
+use crate::catalog::journal::Ahead;
 use crate::catalog::merges::{CompactionTurn, DeltaSize, MergeTurn, Merged, REST_AFTER_FAILURE};
 use crate::catalog::{Alone, Catalog, TableEntry, TableMeta, Workers};
 use crate::error::{Error, Result};
@@ -164,7 +165,7 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
         drop(inner);
         // Of the whole state it keeps this table alone.
         let Some(entry) = home.state().by_id(table).cloned() else { return };
-        let compacted = match compacted(&entry, &workers) {
+        let (compacted, ahead) = match compacted(&entry, &workers, &home) {
             Ok(Some(compacted)) => compacted,
             Ok(None) => return,
             Err(error) => {
@@ -177,7 +178,7 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
         drop(entry);
         meta.write_turns.leave(move || {
             let done = put_compacted(table, &compacted, &home);
-            drop(turn);
+            drop((turn, ahead));
             match (done, of.upgrade()) {
                 (Ok(true), Some(inner)) => compact_in_background(&inner, table),
                 (done, _) => tracing::debug!("compacted segments of table {table} were taken: {done:?}"),
@@ -188,7 +189,7 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
 
 /// What the workers do for nobody: after everything else.
 fn background(inner: &Inner, label: &str) -> Arc<Statement> {
-    let priority = Priority { user: u8::MAX, statement_time: inner.next_statement_time() };
+    let priority = Priority { user: u8::MAX, statement_time: inner.clock.next() };
     let statement = Statement::with_priority(priority, Budget::unlimited());
     statement.set_label(label);
     statement.set_counted(false);
@@ -215,6 +216,8 @@ struct Prepared {
     /// The same, compacted and with indexes.
     base: Arc<TableVersion>,
     keys: KeysSince,
+    /// The segments are where they last.
+    _ahead: Option<Ahead>,
 }
 
 impl Merge {
@@ -241,13 +244,14 @@ impl Merge {
         }
         let merged = TableEntry { base, delta: None, ..TableEntry::clone(&before) };
         let base = Arc::clone(&indexed(merged, workers)?.table().base);
+        let ahead = self.home.ahead(&base)?;
         let keys = Arc::new(DeltaKeys::new(&before, &|| self.home.units())?);
         let mut keys = KeysSince { keys, caught: DeltasCaught::default() };
         // Most of the keys that were written meanwhile are there when the writers have to wait.
         if self.current(&before).is_some() {
             keys.catch_up(&before, &view)?.commit();
         }
-        Ok(Some(Prepared { before, view, steps, base, keys }))
+        Ok(Some(Prepared { before, view, steps, base, keys, _ahead: ahead }))
     }
 
     /// The table as it is now; `None` where more was changed than its delta.
@@ -288,7 +292,7 @@ impl Merge {
     }
 
     fn put(&self, prepared: Prepared) -> Result<Merged> {
-        let Prepared { before, view, steps, base, mut keys } = prepared;
+        let Prepared { before, view, steps, base, mut keys, _ahead } = prepared;
         let Some(now) = self.current(&before) else { return Ok(Merged::GivenUp) };
         let Some(mut rest) = view.deltas().since(&view, &before.base)? else { return Ok(Merged::GivenUp) };
         for (compacted, version) in &steps {
@@ -378,14 +382,19 @@ fn has_room_for_compaction(table: &TableEntry) -> bool {
     4 * bytes as u64 <= free
 }
 
-/// Segments of a table compacted, with their indexes; `None` where that does not pay.
-fn compacted<W: Workers>(table: &TableEntry, workers: &Arc<W>) -> Result<Option<Compacted>> {
+/// Segments of a table compacted, with their indexes and where they last; `None` where that does not pay.
+fn compacted<W: Workers>(
+    table: &TableEntry,
+    workers: &Arc<W>,
+    home: &Catalog,
+) -> Result<Option<(Compacted, Option<Ahead>)>> {
     let Some((part, range)) = compaction(&table.base) else { return Ok(None) };
     let compacted = compact(table, &table.base, part, range, workers)?;
     let within = compacted.within(&table.base, &table.meta.allocator())?;
     let base = Arc::new(within.ok_or_else(|| Error::Internal("segments that are not there".into()))?);
     let merged = indexed(TableEntry { base, delta: None, ..table.clone() }, workers)?;
-    Ok(Some(compacted.as_in(&merged.table().base)?))
+    let base = &merged.table().base;
+    Ok(Some((compacted.as_in(base)?, home.ahead(base)?)))
 }
 
 /// Puts compacted segments in the place of the old ones, for the one writer of the table; whether it has those still.

@@ -9,6 +9,7 @@ pub(crate) mod index;
 pub(crate) mod kept;
 pub(crate) mod keyed;
 pub(crate) mod keys;
+pub(crate) mod lasting;
 pub(crate) mod load;
 pub(crate) mod merging;
 pub(crate) mod options;

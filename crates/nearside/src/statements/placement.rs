@@ -65,6 +65,7 @@ fn carry_out(
     log.to = placement.spec().to_string();
     // From here on the table lies where it was asked to, so it is too late to cancel.
     let entry = indexed(move_to(table, placement, running, &mut log.report)?, running)?;
+    let _ahead = running.home.ahead(&entry.table().base)?;
     running.home.commit(|state| state.set_table(entry))
 }
 

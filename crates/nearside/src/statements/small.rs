@@ -14,6 +14,7 @@ use units::versions::Pin;
 use crate::catalog::TableEntry;
 use crate::catalog::delta::{FoundKeys, KeyChanges, SMALL_ROWS_MAX, SmallStatement, TableDelta};
 use crate::catalog::index::IndexEntry;
+use crate::catalog::journal::WrittenRows;
 use crate::catalog::merges::DeltaSize;
 use crate::error::{Error, Result};
 use crate::run::config;
@@ -169,22 +170,21 @@ fn put(
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
     let routed = Routed::of(rows, dead, table, delta)?;
-    let rows = match routed.write(rows, dead, delta, &table.base) {
-        Ok(Some(rows)) => rows,
+    let written = match routed.write(rows, dead, delta, &table.base) {
+        Ok(Some(written)) => written,
         Ok(None) => return Ok(SmallWrite::Met),
         // The log of a part is full.
         Err(StoreError::TooManyRows { .. }) => return Ok(SmallWrite::NotSmall),
         Err(error) => return Err(error.into()),
     };
-    routed.number(&mut changes, &rows);
+    routed.number(&mut changes, &written);
     let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
-    match table.delta {
-        Some(_) => SmallStatement { rows, keys }.commit(),
-        None => {
-            let mark = |version| rows.commit(version);
-            running.home.commit_keys(Some((keys, mark)), |state| state.set_delta(table, Arc::clone(delta)))?;
-        }
+    if table.delta.is_none() {
+        running.home.commit(|state| state.set_delta(table, Arc::clone(delta)))?;
     }
+    let added = if running.home.journal().is_some() { routed.added(rows, &written) } else { Vec::new() };
+    let write = SmallStatement { rows: written, keys };
+    running.home.commit_rows(write, WrittenRows { table: table.id, added: &added, dead })?;
     Ok(SmallWrite::Done)
 }
 
@@ -243,6 +243,18 @@ impl Routed {
             Routed::One(part) => delta.rows.write([(*part, rows)], dead, base),
             Routed::Several { parts, .. } => {
                 delta.rows.write(parts.iter().map(|(part, rows)| (*part, rows)), dead, base)
+            }
+        }
+    }
+
+    /// The rows of each part, with the number of the first.
+    fn added<'a>(&'a self, rows: &'a RecordBatch, write: &DeltasWrite) -> Vec<(usize, u32, &'a RecordBatch)> {
+        let first_rows = write.first_rows();
+        match self {
+            Routed::One(_) if rows.num_rows() == 0 => Vec::new(),
+            Routed::One(part) => first_rows.take(1).map(|first| (*part, first, rows)).collect(),
+            Routed::Several { parts, .. } => {
+                parts.iter().zip(first_rows).map(|((part, rows), first)| (*part, first, rows)).collect()
             }
         }
     }

@@ -387,6 +387,7 @@ pub(crate) fn commit_checked(table: TableEntry, running: &Arc<RunningStatement>)
 /// Makes a version the table's whose keys are known to hold; small segments are merged where that pays.
 fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
     let table = indexed(compacted(table, running)?, running)?;
+    let _ahead = running.home.ahead(&table.table().base)?;
     running.check()?;
     running.home.commit(|state| state.set_table(table))
 }
@@ -428,6 +429,7 @@ pub(crate) fn create_table(
     }
     let table = indexed(table, running)?;
     check_keys(&table, None, running)?;
+    let _ahead = running.home.ahead(&table.table().base)?;
     running.check()?;
     let replaces = create.or_replace;
     let keeps = create.if_not_exists;

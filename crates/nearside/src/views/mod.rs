@@ -2,13 +2,15 @@
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
 //! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`,
 //! `nearside.task_shapes`, `nearside.units`, `nearside.deltas`, `nearside.partitions`, `nearside.routing`,
-//! `nearside.balancing`, `nearside.admission`, `nearside.placement_log`, `nearside.advice`.
+//! `nearside.balancing`, `nearside.admission`, `nearside.placement_log`, `nearside.advice`,
+//! `nearside.durability`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
 //! then.
 
 mod balancing;
 mod deltas;
+mod durability;
 mod field;
 mod functions;
 mod information;
@@ -66,6 +68,7 @@ const ROUTING: &str = "routing";
 const BALANCING: &str = "balancing";
 const PLACEMENT_LOG: &str = "placement_log";
 const ADVICE: &str = "advice";
+const DURABILITY: &str = "durability";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -120,6 +123,7 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         BALANCING,
         PLACEMENT_LOG,
         ADVICE,
+        DURABILITY,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -189,6 +193,7 @@ fn schema(view: &str) -> SchemaRef {
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
         WORKLOAD => workload::fields(),
         ADMISSION => workload::admission_fields(),
+        DURABILITY => durability::fields(),
         TRAFFIC => traffic::fields(),
         TASK_SHAPES => task_shapes::fields(),
         UNITS | DELTAS => deltas::fields(view),
@@ -222,6 +227,7 @@ fn system_table(
         SETTINGS => settings(inner, planner),
         WORKLOAD => workload::workload(inner),
         ADMISSION => workload::admission(inner),
+        DURABILITY => durability::durability(inner),
         TRAFFIC => traffic::traffic(inner),
         TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
         UNITS => deltas::units(inner),
@@ -246,7 +252,7 @@ fn system_table(
 
 /// `SHOW nearside.name`: the setting and its value.
 pub(crate) fn show(variable: &[ast::Ident], inner: &Inner, planner: &Planner) -> Result<ResultStream> {
-    let name = variable.iter().map(|i| i.value.to_lowercase()).collect::<Vec<_>>().join(".");
+    let name = config::full_name(&variable.iter().map(|i| i.value.clone()).collect::<Vec<_>>().join("."));
     let entries = all_settings(inner, planner);
     let Some(entry) = entries.iter().find(|e| e.key == name) else {
         let found = nearest(&name, entries.iter().map(|e| e.key.as_str()));

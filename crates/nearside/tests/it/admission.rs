@@ -72,6 +72,22 @@ fn queries_of_many_clients_end_with_right_answers() {
     assert!(runs > 40, "{runs}");
 }
 
+/// Of prepared statements what they were prepared from is a kind, whatever they are given; so is what is recorded.
+#[test]
+fn kinds_are_those_of_what_runs() {
+    let database = loaded();
+    let session = patient(&database);
+    session.execute("PREPARE q AS SELECT count(*) FROM t WHERE v < $1").unwrap();
+    for below in [500, 5_000, 999_983_000] {
+        number(&session, &format!("EXECUTE q({below})"));
+    }
+    let known = || rows(&session, "SELECT sql, statements FROM nearside.admission ORDER BY sql");
+    assert_eq!(known(), [["SELECT count(*) FROM t WHERE v < $1", "3"]]);
+    session.execute("SET nearside.record_workload = on").unwrap();
+    number(&session, "EXECUTE q(7)");
+    assert_eq!(known()[0][1], "4");
+}
+
 /// A statement whose rows nobody takes holds up nobody for long; one that waits can be stopped, and runs out of time.
 #[test]
 fn who_waits_can_be_stopped_and_nobody_waits_for_ever() {

@@ -301,6 +301,12 @@ impl Traffic {
         lines.into_iter().map(|(_, line)| line).collect()
     }
 
+    /// Nanoseconds that threads were busy for all of it.
+    pub fn busy_ns(&self) -> u64 {
+        let of = |part: &Part| part.0.lock().lines.values().map(|touched| touched.busy_ns).sum::<u64>();
+        std::iter::once(&self.first).chain(&self.others).map(of).sum()
+    }
+
     /// Columns that the same tasks touched so far, by table and set of columns. Of rows that were found by their key
     /// nothing is told: who reads those runs near no node.
     pub fn together(&self) -> Vec<TouchedTogether> {

@@ -76,6 +76,21 @@ impl MachineNodes {
     }
 }
 
+/// What of a placement lasts, in whatever process.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptPlacement {
+    /// As a user writes it.
+    pub text: String,
+    /// Columns that were dealt out before its first one, and tables before it.
+    pub first_turn: (usize, usize),
+    /// Columns with their places in the order of turns, by name.
+    pub turns: Vec<(String, usize)>,
+    /// Columns that lie where the placer wanted them.
+    pub by_placer: Vec<String>,
+    /// Bounds of parts by range, and whether they are another table's.
+    pub bounds: Option<(ArrayRef, bool)>,
+}
+
 /// The bounds of parts by range.
 #[derive(Debug, Clone)]
 struct Bounds {
@@ -102,6 +117,50 @@ impl TablePlacement {
         let placement = TablePlacement { spec, first_turn, turns, nodes, bounds: None, by_placer };
         placement.check(schema)?;
         Ok(placement)
+    }
+
+    /// What of it lasts.
+    pub(crate) fn kept(&self) -> KeptPlacement {
+        let mut turns: Vec<(String, usize)> = self.turns.iter().map(|(name, turn)| (name.clone(), *turn)).collect();
+        turns.sort();
+        KeptPlacement {
+            text: self.spec.to_string(),
+            first_turn: (self.first_turn.column, self.first_turn.table),
+            turns,
+            by_placer: self.by_placer.iter().cloned().collect(),
+            bounds: self.bounds.as_ref().map(|bounds| (Arc::clone(&bounds.values), bounds.shared)),
+        }
+    }
+
+    /// Whether the same lasts of both.
+    pub(crate) fn is_kept_alike(&self, other: &TablePlacement) -> bool {
+        let bounds = |placement: &TablePlacement| placement.bounds.as_ref().map(|b| (Arc::clone(&b.values), b.shared));
+        self.spec == other.spec
+            && self.turns == other.turns
+            && self.by_placer == other.by_placer
+            && bounds(self) == bounds(other)
+    }
+
+    /// What [`kept`](Self::kept) told of; nodes that are named and not here are the usual ones.
+    ///
+    /// # Errors
+    /// As [`TablePlacement::new`], and a text that is none.
+    pub(crate) fn restored(kept: &KeptPlacement, nodes: &Arc<MachineNodes>, schema: &SchemaRef) -> Result<Self> {
+        let spec = Spec::parse(&kept.text)?;
+        let spec = match spec.named_nodes().iter().all(|node| nodes.allowed.contains(node)) {
+            true => spec,
+            false => {
+                let placement = &kept.text;
+                tracing::warn!(placement, "a placement names nodes that are not here; the table is placed as usual");
+                Spec::default()
+            }
+        };
+        let first_turn = FirstTurn { column: kept.first_turn.0, table: kept.first_turn.1 };
+        let placement = TablePlacement::new(spec, first_turn, nodes, schema)?;
+        let bounds = kept.bounds.clone().map(|(values, shared)| Bounds { values, shared });
+        let has = |column: &&String| placement.spec.columns.contains_key(*column);
+        let by_placer = Arc::new(kept.by_placer.iter().filter(has).cloned().collect());
+        Ok(TablePlacement { turns: Arc::new(kept.turns.iter().cloned().collect()), bounds, by_placer, ..placement })
     }
 
     /// What was asked for.

@@ -1,0 +1,134 @@
+//! A copy of a folder beside running writers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Folder, KeptFiles, Known};
+use crate::data::{CHUNK_BYTES, OpenData, Pace, data_path, pace};
+use crate::error::{Health, ReadError, WriteError, failed};
+use crate::files::{read_exact_at, write_all_at};
+use crate::log::{Extent, Lsn};
+use crate::manifest::Manifest;
+
+/// What a backup has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Its files.
+    pub files: usize,
+    /// Bytes that were copied.
+    pub bytes: u64,
+    /// The last record that it has.
+    pub last: Lsn,
+}
+
+impl Folder {
+    /// Copies the folder to `to`, which is empty or not there: the last checkpoint and the log behind it, as they are
+    /// when this begins. The copy is opened like any folder, at any point between the
+    /// two ([`Until`](super::Until)). Writers and checkpoints go on meanwhile. What is copied is checked.
+    ///
+    /// With `link`, files of data are not copied where both are on one disk, but get a second name: they never change,
+    /// so that is as good, except that what damages one damages both. Files of the log change and are always copied.
+    ///
+    /// # Errors
+    /// [`WriteError`]: what was copied so far is not opened by anything and may be removed.
+    pub fn backup(&self, to: &Path, link: bool, paced: &Pace<'_>) -> Result<BackupReport, WriteError> {
+        // Of the copy: that it cannot be written harms nobody else.
+        let health = Health::default();
+        self.copy(to, link, paced, &health).map_err(|error| match error {
+            WriteError::Stopped { cause } if health.check().is_err() => WriteError::NotWhole { cause },
+            other => other,
+        })
+    }
+
+    fn copy(&self, to: &Path, link: bool, paced: &Pace<'_>, health: &Health) -> Result<BackupReport, WriteError> {
+        let files = &*self.files;
+        files.create_folder(to).map_err(|error| failed(files, health, to, "making the folder", &error))?;
+        match files.list(to) {
+            Ok(names) if names.is_empty() => {}
+            Ok(_) => return Err(WriteError::NotEmpty { path: to.to_path_buf() }),
+            Err(error) => return Err(health.stop(to, "listing the folder", &error)),
+        }
+        let (manifest, extent, _held) = self.held()?;
+        let mut report = BackupReport { files: 1, bytes: 0, last: Lsn(0) };
+        for file in &manifest.files {
+            let (from, to) = (data_path(&self.path, file.number), data_path(to, file.number));
+            let data = OpenData::open(files, &from, manifest.folder, file).map_err(unreadable)?;
+            data.check(paced).map_err(|error| error.map_or(WriteError::Cancelled, unreadable))?;
+            report.files += 1;
+            if !link || files.link(&from, &to).is_err() {
+                report.bytes += self.copy_file(&from, &to, None, paced, health)?;
+            }
+        }
+        let (from, place) = (self.log_place(), self.log_place().elsewhere(to));
+        for (number, bytes) in extent.files {
+            report.files += 1;
+            report.bytes += self.copy_file(&from.file(number), &place.file(number), bytes, paced, health)?;
+        }
+        report.last = extent.last;
+        // With it the copy is a folder; it syncs the names of all.
+        manifest.put(files, to, health)?;
+        Ok(report)
+    }
+
+    /// The last checkpoint and the log behind it, which stay as long as what comes with them is held. What is appended
+    /// later may rest on a later checkpoint.
+    fn held(&self) -> Result<(Arc<Manifest>, Extent, (KeptFiles, HeldLog)), WriteError> {
+        let _turn = self.turn.lock();
+        let mut files = self.hold();
+        files.hold_checkpoint();
+        let manifest = Arc::clone(&self.known.lock().manifest);
+        let extent = self.log.extent(manifest.log_file)?;
+        self.known.lock().log_pins.push(manifest.log_file);
+        let log = HeldLog { known: Arc::clone(&self.known), first: manifest.log_file };
+        Ok((manifest, extent, (files, log)))
+    }
+
+    /// Copies the first bytes of a file, or all, and syncs it.
+    fn copy_file(
+        &self,
+        from: &Path,
+        to: &Path,
+        bytes: Option<u64>,
+        paced: &Pace<'_>,
+        health: &Health,
+    ) -> Result<u64, WriteError> {
+        let files = &*self.files;
+        let unreadable = |error| unreadable(ReadError::io(from, error));
+        let source = files.open(from).map_err(unreadable)?;
+        let len = source.len_bytes().map_err(unreadable)?;
+        let bytes = bytes.unwrap_or(len).min(len);
+        let target = files.create(to, bytes).map_err(|error| failed(files, health, to, "making the file", &error))?;
+        let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
+        let mut done = 0;
+        while done < bytes {
+            let chunk = (bytes - done).min(buffer.len() as u64) as usize;
+            pace(paced, chunk)?;
+            read_exact_at(&*source, done, &mut buffer[..chunk]).map_err(unreadable)?;
+            let written = write_all_at(&*target, done, &buffer[..chunk]);
+            written.map_err(|error| failed(files, health, to, "writing", &error))?;
+            done += chunk as u64;
+        }
+        target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
+        Ok(bytes)
+    }
+}
+
+/// Files of the log from one on, which stay.
+struct HeldLog {
+    known: Arc<Mutex<Known>>,
+    first: u64,
+}
+
+impl Drop for HeldLog {
+    fn drop(&mut self) {
+        let mut known = self.known.lock();
+        let place = known.log_pins.iter().position(|first| *first == self.first);
+        place.map(|place| known.log_pins.swap_remove(place));
+    }
+}
+
+fn unreadable(error: ReadError) -> WriteError {
+    WriteError::Read(Arc::new(error))
+}

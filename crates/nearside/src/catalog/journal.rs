@@ -1,0 +1,117 @@
+//! Who is told of commits before anybody sees them, so that they last: see [`Journal`].
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use chrono::{DateTime, Utc};
+use parking_lot::RwLock;
+use storage::{TableRow, TableVersion};
+
+use crate::catalog::CatalogState;
+use crate::error::Result;
+
+/// What a statement has added to a table's delta, and which rows died.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WrittenRows<'a> {
+    /// The table.
+    pub table: u64,
+    /// Rows of some parts, with the number of the first of them; the others follow.
+    pub added: &'a [(usize, u32, &'a RecordBatch)],
+    /// Rows that died.
+    pub dead: &'a [TableRow],
+}
+
+/// What was brought to the disk ahead of a commit stays there as long as this is held.
+pub(crate) type Ahead = Box<dyn Any + Send>;
+
+/// Keeps what is committed.
+///
+/// A commit is told first and seen then. Both happen with the [`gate`](Self::gate) in hand: statements that write
+/// deltas share it, who changes the catalog's state or takes a checkpoint has it alone. So what is told is told in an
+/// order in which it can be done again, and a checkpoint has all that was told before it.
+pub(crate) trait Journal: Debug + Send + Sync {
+    /// See the trait.
+    fn gate(&self) -> &RwLock<()>;
+
+    /// Does the long part of keeping a version that is about to be committed, while others commit: what it brings to the
+    /// disk stays there as long as what it returns is held.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    fn ahead(self: Arc<Self>, version: &TableVersion) -> Result<Ahead>;
+
+    /// A state is about to take the place of another.
+    ///
+    /// # Errors
+    /// It cannot be kept, and must not be seen.
+    fn state(&self, before: &CatalogState, after: &CatalogState) -> Result<()>;
+
+    /// Rows are about to be seen in a table's delta.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    fn rows(&self, rows: WrittenRows<'_>) -> Result<()>;
+
+    /// Returns once everything that was told so far is on the disk.
+    ///
+    /// # Errors
+    /// The disk failed: nobody knows whether it is, and nothing is written any more.
+    fn settle(&self) -> Result<()>;
+
+    /// The same, in a while and by somebody else.
+    fn settle_later(&self);
+
+    /// Makes a checkpoint of all that was told.
+    ///
+    /// # Errors
+    /// The disk failed or has no room, or `is_stopped` said so; the last checkpoint stays.
+    fn checkpoint(&self, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<()>;
+
+    /// Copies all that was told to a new folder, beside whoever writes; how many bytes that were.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint); there is something in the other folder.
+    fn backup(&self, to: &Path, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<u64>;
+
+    /// What is on the disk.
+    fn status(&self) -> JournalStatus;
+
+    /// Everything goes to the disk, and nothing is told any more.
+    fn end(&self);
+}
+
+/// What is on the disk.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalStatus {
+    /// The folder.
+    pub path: String,
+    /// The number of the last record.
+    pub last: u64,
+    /// Of the last one that is on the disk.
+    pub durable: u64,
+    /// Of the last one that the last checkpoint has.
+    pub checkpointed: u64,
+    /// Bytes of records behind it.
+    pub log_bytes: u64,
+    /// What the last checkpoint of this process did.
+    pub checkpoint: Option<MadeCheckpoint>,
+    /// Why nothing is written any more.
+    pub stopped: Option<String>,
+}
+
+/// A checkpoint that was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MadeCheckpoint {
+    /// When it was there.
+    pub at: DateTime<Utc>,
+    /// Bytes of data that were written for it.
+    pub bytes: u64,
+    /// Files of data that were written for it.
+    pub files: usize,
+    /// How long it took.
+    pub elapsed: Duration,
+}

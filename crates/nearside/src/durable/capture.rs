@@ -1,0 +1,245 @@
+//! What a commit has changed, as a record of it.
+//!
+//! # Invariants
+//! Applied to what stood before, the record gives what stands after it: names, definitions and rows. What is the same
+//! object as before is not written again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_sql::unparser::expr_to_sql;
+use files::ReadOptions;
+use storage::{Segment, SegmentVersion, TableRow, TableVersion, persist};
+
+use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
+use crate::durable::record::{
+    BlobsWriter, Content, DeltaPiece, External, Index, NameOf, Next, Placement, Put, SegmentOf, State, Table, What,
+};
+use crate::error::{Error, Result};
+
+/// Puts a segment into a checkpoint and gives its number there.
+pub(super) type Keep<'a> = dyn FnMut(&Segment) -> Result<usize> + 'a;
+
+/// What makes one state of another.
+#[derive(Debug)]
+pub(super) enum Difference {
+    /// Nothing that lasts.
+    Nothing,
+    /// What a record says.
+    Record(State, BlobsWriter),
+    /// Rows of segments, for which it takes a checkpoint.
+    Rows,
+}
+
+/// What makes `after` of `before`.
+///
+/// # Errors
+/// A default value that is no SQL.
+pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next) -> Result<Difference> {
+    let mut state = State { next, ..State::default() };
+    let mut blobs = BlobsWriter::default();
+    if !before.has_schemas_of(after) {
+        state.schemas = Some(schemas(after));
+    }
+    state.removed = before.entries().filter(|(name, _)| after.get(name).is_none()).map(|(name, _)| of(name)).collect();
+    for (name, entry) in after.entries() {
+        let what = match (entry, before.get(name)) {
+            (Entry::View(new), Some(Entry::View(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Table(table), known) => {
+                let old = before.by_id(table.id);
+                let has_same_rows = old.is_some_and(|old| has_same_rows(old, table));
+                let has_rows = table.base.segments().next().is_some() || has_delta(table);
+                if !has_same_rows && has_rows {
+                    return Ok(Difference::Rows);
+                }
+                let is_same_name = matches!(known, Some(Entry::Table(known)) if known.id == table.id);
+                if is_same_name && has_same_rows && old.is_some_and(|old| is_defined_alike(old, table)) {
+                    continue;
+                }
+                let rows = if has_same_rows { None } else { Some(Content::default()) };
+                What::Table(Box::new(definition(table, rows, &mut blobs)?))
+            }
+            (other, _) => plain(other, &mut blobs)?,
+        };
+        state.put.push(Put { name: of(name), what });
+    }
+    let is_nothing = state.schemas.is_none() && state.removed.is_empty() && state.put.is_empty();
+    Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
+}
+
+/// All of a state, whose segments a checkpoint takes.
+///
+/// # Errors
+/// As [`difference`]; those of `keep`; no memory to encode what deltas have.
+pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Result<(State, BlobsWriter)> {
+    let mut state = State { next, schemas: Some(schemas(all)), ..State::default() };
+    let mut blobs = BlobsWriter::default();
+    for (name, entry) in all.entries() {
+        let what = match entry {
+            Entry::Table(table) => {
+                let rows = content(table, &mut blobs, keep)?;
+                What::Table(Box::new(definition(table, Some(rows), &mut blobs)?))
+            }
+            other => plain(other, &mut blobs)?,
+        };
+        state.put.push(Put { name: of(name), what });
+    }
+    Ok((state, blobs))
+}
+
+fn schemas(state: &CatalogState) -> Vec<String> {
+    state.schemas().map(str::to_string).collect()
+}
+
+/// What a name stands for that is no table of ours.
+fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
+    match entry {
+        Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone() }),
+        Entry::External(files) => Ok(What::External(external(files, blobs)?)),
+        Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
+    }
+}
+
+/// Whether the table has a delta with something in it.
+fn has_delta(table: &TableEntry) -> bool {
+    table.delta.as_ref().is_some_and(|delta| !delta.rows.is_empty())
+}
+
+fn of(name: &Name) -> NameOf {
+    NameOf { schema: name.schema.clone(), name: name.table.clone() }
+}
+
+/// Whether the rows are those of the same objects; a delta that only begins has none.
+fn has_same_rows(old: &TableEntry, new: &TableEntry) -> bool {
+    let same_delta = match (&old.delta, &new.delta) {
+        (Some(old), Some(new)) => Arc::ptr_eq(&old.rows, &new.rows),
+        (None, Some(new)) => new.rows.is_empty(),
+        (old, None) => old.is_none(),
+    };
+    // Indexes are no part of what is kept.
+    let segments = |version: &TableVersion| -> Vec<(Vec<_>, Option<*const _>)> {
+        let of = |version: &SegmentVersion| {
+            let columns = version.segment.columns().iter().map(Arc::as_ptr).collect();
+            (columns, version.deleted.as_ref().map(Arc::as_ptr))
+        };
+        version.segments().map(of).collect()
+    };
+    let parts = |version: &TableVersion| version.parts.iter().map(|part| part.segments.len()).collect::<Vec<_>>();
+    let same_base = Arc::ptr_eq(&old.base, &new.base)
+        || (parts(&old.base) == parts(&new.base) && segments(&old.base) == segments(&new.base));
+    same_base && same_delta
+}
+
+/// Whether all but the rows is the same.
+fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
+    old.name == new.name
+        && old.base.schema == new.base.schema
+        && old.defaults == new.defaults
+        && old.lengths == new.lengths
+        && old.indexes == new.indexes
+        && old.placement.is_kept_alike(&new.placement)
+}
+
+/// A table's definition, and its rows where they are given.
+fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter) -> Result<Table> {
+    // In the order of their names, so that the same table is written the same.
+    let defaults: BTreeMap<_, _> = table.defaults.iter().collect();
+    let default = |(column, value): (&String, &_)| Ok((column.clone(), expr_to_sql(value)?.to_string()));
+    let lengths: BTreeMap<_, _> = table.lengths.iter().collect();
+    let kept = table.placement.kept();
+    let bounds = kept.bounds.map(|(values, shared)| Ok::<_, Error>((blobs.add_array(&values)?, shared))).transpose()?;
+    Ok(Table {
+        id: table.id,
+        schema: blobs.add_schema(&table.base.schema)?,
+        defaults: defaults.into_iter().map(default).collect::<Result<_>>()?,
+        lengths: lengths.into_iter().map(|(column, length)| (column.clone(), length.sql())).collect(),
+        indexes: table.indexes.iter().map(index).collect(),
+        placement: Placement {
+            text: kept.text,
+            first_turn: kept.first_turn,
+            turns: kept.turns,
+            by_placer: kept.by_placer,
+            bounds,
+        },
+        rows,
+    })
+}
+
+fn index(index: &IndexEntry) -> Index {
+    let origin = match index.origin {
+        Origin::PrimaryKey => "primary key",
+        Origin::Unique => "unique",
+        Origin::Created => "created",
+    };
+    Index { name: index.name.clone(), columns: index.columns.clone(), unique: index.unique, origin: origin.to_string() }
+}
+
+/// A table's rows: its segments, without those of its delta that died, and the rows of the delta.
+fn content(table: &TableEntry, blobs: &mut BlobsWriter, keep: &mut Keep<'_>) -> Result<Content> {
+    let (view, whole) = match &table.delta {
+        Some(delta) => {
+            let (view, whole) = table.view_and_whole(delta, u64::MAX)?;
+            (Some(view), whole)
+        }
+        None => (None, Arc::clone(&table.base)),
+    };
+    let places = view.as_ref().map(|view| view.places(&table.base));
+    let mut content = Content::default();
+    let mut first = 0;
+    for (part, of_part) in whole.parts.iter().enumerate() {
+        let of_base = table.base.parts.get(part).map_or(0, |part| part.segments.len());
+        let mut segments = Vec::with_capacity(of_base);
+        for version in &of_part.segments[..of_base.min(of_part.segments.len())] {
+            let number = keep(&version.segment)?;
+            let deleted = version.deleted.as_ref().filter(|deleted| deleted.count() > 0);
+            let deleted = deleted.map(|deleted| blobs.add(&persist::deleted_to_bytes(deleted)));
+            segments.push(SegmentOf { number, deleted });
+        }
+        content.parts.push(segments);
+        for (place, version) in of_part.segments.iter().enumerate().skip(of_base) {
+            let number = |row: u32| match places.as_ref().map(|places| places.of(first + place, row)) {
+                Some(Ok(TableRow::Delta { row })) => Ok(row),
+                _ => Err(Error::Internal("a row of a delta that is none".into())),
+            };
+            content.delta.extend(delta_piece(table, part, version, &number, blobs)?);
+        }
+        first += of_part.segments.len();
+    }
+    Ok(content)
+}
+
+/// The live rows of a segment that a delta's rows were made into; `None` where there are none.
+fn delta_piece(
+    table: &TableEntry,
+    part: usize,
+    version: &SegmentVersion,
+    number: &dyn Fn(u32) -> Result<u32>,
+    blobs: &mut BlobsWriter,
+) -> Result<Option<DeltaPiece>> {
+    let rows: Vec<u32> =
+        (0..version.segment.rows()).filter(|row| version.is_live(*row)).map(|row| row as u32).collect();
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let columns = version.segment.columns().iter().map(|column| column.take(&rows)).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&table.base.schema), columns)?;
+    let mut numbers = Vec::with_capacity(4 * rows.len());
+    for row in rows {
+        numbers.extend_from_slice(&number(row)?.to_le_bytes());
+    }
+    Ok(Some(DeltaPiece { part, numbers: blobs.add(&numbers), rows: blobs.add_batch(&batch)? }))
+}
+
+/// A table in files.
+fn external(files: &ExternalEntry, blobs: &mut BlobsWriter) -> Result<External> {
+    let ReadOptions { format, compression, delimiter, quote, header, null, types, columns, batch_rows: _ } =
+        files.options.clone();
+    let field = |(name, data_type): (String, DataType)| Field::new(name, data_type, true);
+    let types = blobs.add_schema(&Schema::new(types.into_iter().map(field).collect::<Vec<_>>()))?;
+    Ok(External { path: files.path.clone(), format, compression, delimiter, quote, header, null, types, columns })
+}

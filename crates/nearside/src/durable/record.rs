@@ -1,0 +1,389 @@
+//! What stands in a record of the commit log, and in a checkpoint.
+//!
+//! A record is of one of two kinds. A *state* says what a commit has put, changed and taken away in the catalog: names
+//! and definitions. A checkpoint is a state that puts everything, with the segments and deltas of all tables; a commit
+//! that brings segments is one. *Rows* are what a statement has added to a table's delta and which rows died, by the numbers that
+//! rows have while the log lasts: see [`storage::TableRow`].
+//!
+//! A state is JSON and, behind it, what JSON cannot hold: arrow schemas and batches, lists of deleted rows. Rows are
+//! numbers and arrow batches.
+//!
+//! # Invariants
+//! What is read back is what was written; bytes that are not such a record are an error, never a panic, and nothing is
+//! allocated by a length that they claim.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use files::{Compression, FileFormat};
+use serde::{Deserialize, Serialize};
+use storage::TableRow;
+
+use crate::error::{Error, Result};
+
+const STATE: u8 = 1;
+const ROWS: u8 = 2;
+/// The segment of a row of the delta.
+const OF_DELTA: u32 = u32::MAX;
+
+/// Bytes behind the JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Blob {
+    at: u64,
+    len: u64,
+}
+
+/// What a commit has changed in the catalog.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    /// All of the users' schemas, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schemas: Option<Vec<String>>,
+    /// Names that stand for nothing any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed: Vec<NameOf>,
+    /// Names and what they stand for from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put: Vec<Put>,
+    /// Of the database: what new tables begin with.
+    pub next: Next,
+}
+
+/// Numbers that go on where they were.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Next {
+    /// Of tables.
+    pub table: u64,
+    /// Of columns and tables in turn.
+    pub turns: (usize, usize),
+}
+
+/// A full name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct NameOf {
+    pub schema: String,
+    pub name: String,
+}
+
+/// A name and what it stands for.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Put {
+    pub name: NameOf,
+    pub what: What,
+}
+
+/// What a name stands for.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum What {
+    Table(Box<Table>),
+    View { sql: String, columns: Vec<String> },
+    External(External),
+}
+
+/// A table that stays in files, and how they are read; see [`files::ReadOptions`].
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct External {
+    pub path: String,
+    pub format: Option<FileFormat>,
+    pub compression: Option<Compression>,
+    pub delimiter: Option<u8>,
+    pub quote: Option<u8>,
+    pub header: Option<bool>,
+    pub null: Option<String>,
+    /// Types of columns, as a schema.
+    pub types: Blob,
+    pub columns: Option<Vec<String>>,
+}
+
+/// A table.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    pub id: u64,
+    /// Its arrow schema.
+    pub schema: Blob,
+    /// Default values as SQL, by column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<(String, String)>,
+    /// `VARCHAR(3)`, by column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lengths: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    pub placement: Placement,
+    /// Its rows, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Content>,
+}
+
+/// An index of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Index {
+    pub name: String,
+    pub columns: Vec<String>,
+    pub unique: bool,
+    /// `primary key`, `unique` or `created`.
+    pub origin: String,
+}
+
+/// Where a table's columns and parts lie.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Placement {
+    /// As a user writes it.
+    pub text: String,
+    /// Columns dealt out before its first one, and tables before it.
+    pub first_turn: (usize, usize),
+    /// Columns in the order in which they came.
+    pub turns: Vec<(String, usize)>,
+    /// Columns that the placer has placed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_placer: Vec<String>,
+    /// Bounds of parts by range, as one column of arrow, and whether they are another table's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<(Blob, bool)>,
+}
+
+/// A table's rows.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Content {
+    /// By part.
+    pub parts: Vec<Vec<SegmentOf>>,
+    /// Rows of the delta that are not dead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delta: Vec<DeltaPiece>,
+}
+
+/// A segment by its number in the checkpoint, and which of its rows are deleted.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SegmentOf {
+    pub number: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<Blob>,
+}
+
+/// Rows of a delta, of one part.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeltaPiece {
+    pub part: usize,
+    /// The rows' numbers, each of four bytes.
+    pub numbers: Blob,
+    /// The rows as arrow.
+    pub rows: Blob,
+}
+
+/// What a statement has added to a delta, and which rows died.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Rows {
+    pub table: u64,
+    /// Of some parts rows, and the number of the first of them; the others follow.
+    pub added: Vec<(usize, u32, RecordBatch)>,
+    pub dead: Vec<TableRow>,
+}
+
+/// A record that was read.
+#[derive(Debug)]
+pub(super) enum Record<'a> {
+    State(State, Blobs<'a>),
+    Rows(Rows),
+}
+
+/// Bytes behind JSON, to be written.
+#[derive(Debug, Default)]
+pub(super) struct BlobsWriter(Vec<u8>);
+
+/// Bytes behind JSON.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Blobs<'a>(&'a [u8]);
+
+impl BlobsWriter {
+    /// Adds some.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Blob {
+        let blob = Blob { at: self.0.len() as u64, len: bytes.len() as u64 };
+        self.0.extend_from_slice(bytes);
+        blob
+    }
+
+    /// Adds a schema, as a stream of arrow without a batch.
+    pub(super) fn add_schema(&mut self, schema: &Schema) -> Result<Blob> {
+        let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+        writer.finish()?;
+        Ok(self.add(&writer.into_inner()?))
+    }
+
+    /// Adds a batch with its schema.
+    pub(super) fn add_batch(&mut self, batch: &RecordBatch) -> Result<Blob> {
+        Ok(self.add(&ipc(batch)?))
+    }
+
+    /// Adds an array.
+    pub(super) fn add_array(&mut self, array: &ArrayRef) -> Result<Blob> {
+        let schema = Arc::new(Schema::new(vec![Field::new("values", array.data_type().clone(), true)]));
+        self.add_batch(&RecordBatch::try_new(schema, vec![Arc::clone(array)])?)
+    }
+}
+
+impl Blobs<'_> {
+    /// The bytes of one.
+    pub(super) fn get(&self, blob: Blob) -> Result<&[u8]> {
+        let range = usize::try_from(blob.at).ok().zip(usize::try_from(blob.len).ok());
+        let bytes = range.and_then(|(at, len)| self.0.get(at..at.checked_add(len)?));
+        bytes.ok_or_else(|| malformed("it refers to bytes that it does not have"))
+    }
+
+    /// A schema.
+    pub(super) fn schema(&self, blob: Blob) -> Result<SchemaRef> {
+        Ok(StreamReader::try_new(Cursor::new(self.get(blob)?), None)?.schema())
+    }
+
+    /// A batch.
+    pub(super) fn batch(&self, blob: Blob) -> Result<RecordBatch> {
+        batch_of(self.get(blob)?)
+    }
+
+    /// An array.
+    pub(super) fn array(&self, blob: Blob) -> Result<ArrayRef> {
+        Ok(Arc::clone(self.batch(blob)?.columns().first().ok_or_else(|| malformed("a batch has no column"))?))
+    }
+
+    /// Numbers of four bytes.
+    pub(super) fn numbers(&self, blob: Blob) -> Result<Vec<u32>> {
+        let bytes = self.get(blob)?;
+        match bytes.len() % 4 {
+            0 => Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()),
+            _ => Err(malformed("numbers of four bytes have a rest")),
+        }
+    }
+}
+
+/// A state as bytes.
+pub(super) fn write_state(state: &State, blobs: &BlobsWriter) -> Result<Vec<u8>> {
+    let json = serde_json::to_vec(state).map_err(|e| Error::Internal(format!("a commit cannot be written: {e}")))?;
+    let mut bytes = Vec::with_capacity(9 + json.len() + blobs.0.len());
+    bytes.push(STATE);
+    bytes.extend_from_slice(&(json.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&json);
+    bytes.extend_from_slice(&blobs.0);
+    Ok(bytes)
+}
+
+/// Rows as bytes.
+pub(super) fn write_rows<'a>(
+    table: u64,
+    added: impl ExactSizeIterator<Item = (usize, u32, &'a RecordBatch)>,
+    dead: &[TableRow],
+) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(64 + 8 * dead.len());
+    bytes.push(ROWS);
+    bytes.extend_from_slice(&table.to_le_bytes());
+    bytes.extend_from_slice(&(dead.len() as u32).to_le_bytes());
+    for row in dead {
+        let (segment, row) = match row {
+            TableRow::Base { segment, row } => (*segment, *row),
+            TableRow::Delta { row } => (OF_DELTA, *row),
+        };
+        bytes.extend_from_slice(&segment.to_le_bytes());
+        bytes.extend_from_slice(&row.to_le_bytes());
+    }
+    bytes.extend_from_slice(&(added.len() as u32).to_le_bytes());
+    for (part, first, batch) in added {
+        bytes.extend_from_slice(&(part as u32).to_le_bytes());
+        bytes.extend_from_slice(&first.to_le_bytes());
+        let batch = ipc(batch)?;
+        bytes.extend_from_slice(&(batch.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&batch);
+    }
+    Ok(bytes)
+}
+
+/// What [`write_state`] and [`write_rows`] wrote.
+pub(super) fn read(bytes: &[u8]) -> Result<Record<'_>> {
+    let mut rest = Rest(bytes);
+    match rest.u8()? {
+        STATE => {
+            let len = rest.len()?;
+            let json = rest.take(len)?;
+            let state = serde_json::from_slice(json).map_err(|e| malformed(&e.to_string()))?;
+            Ok(Record::State(state, Blobs(rest.0)))
+        }
+        ROWS => read_rows(rest).map(Record::Rows),
+        _ => Err(malformed("it is of no known kind")),
+    }
+}
+
+fn read_rows(mut rest: Rest<'_>) -> Result<Rows> {
+    let table = rest.u64()?;
+    let mut dead = Vec::new();
+    for _ in 0..rest.u32()? {
+        let (segment, row) = (rest.u32()?, rest.u32()?);
+        dead.push(if segment == OF_DELTA { TableRow::Delta { row } } else { TableRow::Base { segment, row } });
+    }
+    let mut added = Vec::new();
+    for _ in 0..rest.u32()? {
+        let (part, first) = (rest.u32()? as usize, rest.u32()?);
+        let len = rest.len()?;
+        added.push((part, first, batch_of(rest.take(len)?)?));
+    }
+    match rest.0 {
+        [] => Ok(Rows { table, added, dead }),
+        _ => Err(malformed("bytes are left")),
+    }
+}
+
+#[derive(Debug)]
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(|| malformed("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| malformed("it ends too early"))
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn len(&mut self) -> Result<usize> {
+        usize::try_from(self.u64()?).map_err(|_| malformed("it is longer than memory"))
+    }
+}
+
+fn ipc(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
+    writer.write(batch)?;
+    writer.finish()?;
+    Ok(writer.into_inner()?)
+}
+
+fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
+    let mut reader = StreamReader::try_new(Cursor::new(bytes), None)?;
+    reader.next().ok_or_else(|| malformed("a batch is missing"))?.map_err(Error::from)
+}
+
+pub(super) fn malformed(what: &str) -> Error {
+    Error::Execution(format!("a record of the commit log is not what was written: {what}"))
+}

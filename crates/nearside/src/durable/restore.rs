@@ -1,0 +1,378 @@
+//! A database from its folder: the last checkpoint, and what the log says came after it.
+//!
+//! Records are applied to a picture of the catalog in which rows are places on the disk, numbers and arrow batches;
+//! tables are made of what is left in the end, so that nothing is loaded that a later record takes away. Rows of deltas
+//! become segments.
+//!
+//! # Invariants
+//! The same names, definitions and rows as when the last record was told. Nothing is believed that does not fit: a
+//! record of a table, row or segment that is not there is an error.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::{DataType, SchemaRef};
+use files::ReadOptions;
+use log_store::Folder;
+use parking_lot::Mutex;
+use storage::persist::{ReadBackError, deleted_from_bytes};
+use storage::{DeletedRows, Parallel, Part, RowsToDelete, Segment, SegmentVersion, TableRow, TableVersion};
+
+use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
+use crate::catalog::lengths::Length;
+use crate::catalog::placement::KeptPlacement;
+use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry, Workers};
+use crate::durable::record::{
+    Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, malformed,
+    read,
+};
+use crate::error::{Error, Result};
+use crate::run::statement::RunningStatement;
+use crate::statements::ddl::planned_default;
+use crate::statements::write::stage;
+
+/// Batches of a table's delta that are kept apart; of more, those rows that live are put together.
+const BATCHES_MAX: usize = 4096;
+
+/// What exists as of some record.
+#[derive(Debug, Default)]
+pub(super) struct Picture {
+    schemas: BTreeSet<String>,
+    names: BTreeMap<NameOf, Named>,
+    tables: HashMap<u64, TableOf>,
+    next: Next,
+}
+
+#[derive(Debug)]
+enum Named {
+    Table(u64),
+    View { sql: String, columns: Vec<String> },
+    External(ExternalEntry),
+}
+
+/// A table whose rows are not loaded.
+#[derive(Debug)]
+struct TableOf {
+    schema: SchemaRef,
+    defaults: Vec<(String, String)>,
+    lengths: Vec<(String, String)>,
+    indexes: Vec<Index>,
+    placement: KeptPlacement,
+    segments: Vec<SegmentAt>,
+    parts: usize,
+    delta: DeltaOf,
+}
+
+/// A segment on the disk.
+#[derive(Debug)]
+struct SegmentAt {
+    part: usize,
+    /// In the checkpoint.
+    number: usize,
+    deleted: Option<Arc<DeletedRows>>,
+    /// Rows that died since.
+    dead: Vec<u32>,
+}
+
+/// Rows of a delta, by their numbers: which batch, and which row of it.
+#[derive(Debug, Default)]
+struct DeltaOf {
+    batches: Vec<RecordBatch>,
+    rows: BTreeMap<u32, (usize, usize)>,
+}
+
+impl Picture {
+    /// An empty database.
+    pub(super) fn empty() -> Picture {
+        Picture { schemas: [DEFAULT_SCHEMA.to_string()].into(), ..Picture::default() }
+    }
+
+    /// Does what a record says.
+    ///
+    /// # Errors
+    /// It is none, or does not fit what is there.
+    pub(super) fn apply(&mut self, bytes: &[u8], running: &RunningStatement) -> Result<()> {
+        match read(bytes)? {
+            Record::State(state, blobs) => self.apply_state(state, blobs, running),
+            Record::Rows(rows) => self.apply_rows(rows),
+        }
+    }
+
+    fn apply_state(&mut self, state: State, blobs: Blobs<'_>, running: &RunningStatement) -> Result<()> {
+        self.next = state.next;
+        if let Some(schemas) = state.schemas {
+            self.schemas = schemas.into_iter().collect();
+        }
+        for name in &state.removed {
+            self.names.remove(name).ok_or_else(|| malformed(&format!("'{}' is not there to be removed", name.name)))?;
+        }
+        for put in state.put {
+            let named = match put.what {
+                What::View { sql, columns } => Named::View { sql, columns },
+                What::External(external) => Named::External(external_of(external, blobs)?),
+                What::Table(table) => {
+                    let id = table.id;
+                    let before = self.tables.remove(&id);
+                    self.tables.insert(id, TableOf::new(*table, before, blobs, running)?);
+                    Named::Table(id)
+                }
+            };
+            self.names.insert(put.name, named);
+        }
+        // A table without a name is gone; one that was renamed has another.
+        let named: BTreeSet<u64> = self.names.values().filter_map(Named::table).collect();
+        self.tables.retain(|id, _| named.contains(id));
+        Ok(())
+    }
+
+    fn apply_rows(&mut self, rows: Rows) -> Result<()> {
+        let table =
+            self.tables.get_mut(&rows.table).ok_or_else(|| malformed("a table that is not there is written"))?;
+        for dead in &rows.dead {
+            match *dead {
+                TableRow::Base { segment, row } => {
+                    let segment = table.segments.get_mut(segment as usize);
+                    segment.ok_or_else(|| malformed("a row of a segment that is not there died"))?.dead.push(row);
+                }
+                TableRow::Delta { row } => {
+                    let gone = table.delta.rows.remove(&row);
+                    gone.ok_or_else(|| malformed("a row that is not there died"))?;
+                }
+            }
+        }
+        for (_, first, batch) in rows.added {
+            table.delta.add((0..).map(|row| first.wrapping_add(row)), batch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a table has rows that become segments.
+    pub(super) fn has_deltas(&self) -> bool {
+        self.tables.values().any(|table| !table.delta.rows.is_empty())
+    }
+
+    /// What new tables begin with.
+    pub(super) fn next(&self) -> Next {
+        self.next
+    }
+
+    /// Makes it what exists, in a state without anything.
+    ///
+    /// # Errors
+    /// Files that are missing or damaged, no memory: with what would be needed.
+    pub(super) fn load(self, folder: &Folder, running: &Arc<RunningStatement>) -> Result<CatalogState> {
+        let mut state = CatalogState::clone(&running.catalog);
+        self.schemas.iter().filter(|schema| *schema != DEFAULT_SCHEMA).for_each(|schema| {
+            state.create_schema(schema);
+        });
+        if !self.schemas.contains(DEFAULT_SCHEMA) {
+            return Err(malformed("the schema of names without one is gone"));
+        }
+        let mut tables = self.tables;
+        for (name, named) in self.names {
+            let name = Name { schema: name.schema, table: name.name };
+            match named {
+                Named::View { sql, columns } => state.put_view(name, Arc::new(ViewEntry { sql, columns }))?,
+                Named::External(files) => state.put_external(name, Arc::new(files))?,
+                Named::Table(id) => {
+                    let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
+                    let loaded = table.load(id, &name, folder, running);
+                    let loaded = loaded.map_err(|e| Error::Execution(format!("table '{}': {e}", name.shown())))?;
+                    state.put_table(name, loaded)?;
+                }
+            }
+        }
+        Ok(state)
+    }
+}
+
+impl Named {
+    fn table(&self) -> Option<u64> {
+        match self {
+            Named::Table(id) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+impl DeltaOf {
+    fn add(&mut self, numbers: impl Iterator<Item = u32>, batch: RecordBatch) -> Result<()> {
+        let place = self.batches.len();
+        for (row, number) in numbers.take(batch.num_rows()).enumerate() {
+            if self.rows.insert(number, (place, row)).is_some() {
+                return Err(malformed("two rows have one number"));
+            }
+        }
+        self.batches.push(batch);
+        if self.batches.len() > BATCHES_MAX {
+            let live = self.live()?;
+            self.rows.values_mut().enumerate().for_each(|(row, place)| *place = (0, row));
+            self.batches = live.into_iter().collect();
+        }
+        Ok(())
+    }
+
+    /// The rows that live, in the order of their numbers.
+    fn live(&self) -> Result<Option<RecordBatch>> {
+        if self.rows.is_empty() {
+            return Ok(None);
+        }
+        let batches: Vec<&RecordBatch> = self.batches.iter().collect();
+        let places: Vec<(usize, usize)> = self.rows.values().copied().collect();
+        Ok(Some(interleave_record_batch(&batches, &places)?))
+    }
+}
+
+impl TableOf {
+    fn new(table: Table, before: Option<TableOf>, blobs: Blobs<'_>, running: &RunningStatement) -> Result<TableOf> {
+        let Placement { text, first_turn, turns, by_placer, bounds } = table.placement;
+        let array = |(blob, shared)| Ok::<(ArrayRef, bool), Error>((blobs.array(blob)?, shared));
+        let bounds = bounds.map(array).transpose()?;
+        let mut made = TableOf {
+            schema: blobs.schema(table.schema)?,
+            defaults: table.defaults,
+            lengths: table.lengths,
+            indexes: table.indexes,
+            placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
+            segments: Vec::new(),
+            parts: 0,
+            delta: DeltaOf::default(),
+        };
+        match (table.rows, before) {
+            (Some(content), _) => made.set_rows(content, blobs, running)?,
+            (None, Some(before)) => {
+                let TableOf { segments, parts, delta, .. } = before;
+                (made.segments, made.parts, made.delta) = (segments, parts, delta);
+            }
+            (None, None) => return Err(malformed("a table goes on with rows that it never had")),
+        }
+        Ok(made)
+    }
+
+    fn set_rows(&mut self, content: Content, blobs: Blobs<'_>, running: &RunningStatement) -> Result<()> {
+        self.parts = content.parts.len();
+        let allocator = running.home.allocator();
+        for (part, segments) in content.parts.into_iter().enumerate() {
+            for SegmentOf { number, deleted } in segments {
+                let deleted = deleted.map(|blob| deleted_from_bytes(blobs.get(blob)?, &allocator).map_err(of_bytes));
+                self.segments.push(SegmentAt { part, number, deleted: deleted.transpose()?, dead: Vec::new() });
+            }
+        }
+        for piece in content.delta {
+            let (numbers, batch) = (blobs.numbers(piece.numbers)?, blobs.batch(piece.rows)?);
+            if numbers.len() != batch.num_rows() {
+                return Err(malformed("rows have more or fewer numbers than there are"));
+            }
+            self.delta.add(numbers.into_iter(), batch)?;
+        }
+        Ok(())
+    }
+
+    /// The table in memory.
+    fn load(self, id: u64, name: &Name, folder: &Folder, running: &Arc<RunningStatement>) -> Result<IndexedTable> {
+        let mut table = running.home.restored_table(id, name.clone(), &self.schema, &self.placement)?;
+        table.lengths = Arc::new(self.lengths.iter().map(length).collect::<Result<_>>()?);
+        table.defaults = Arc::new(self.planned_defaults(running)?);
+        table.indexes = Arc::new(self.indexes.iter().map(index).collect::<Result<_>>()?);
+        table.base = Arc::new(self.segments(&table, folder, running)?);
+        if let Some(rows) = self.delta.live()? {
+            let new = stage(std::iter::once(Ok(rows)), &table, running)?;
+            table = new.appended_to(&table, &table.base);
+        }
+        indexed(table, running)
+    }
+
+    fn planned_defaults(&self, running: &Arc<RunningStatement>) -> Result<HashMap<String, datafusion_expr::Expr>> {
+        let default = |(column, text): &(String, String)| {
+            let field = self.schema.field_with_name(column)?;
+            Ok((column.clone(), planned_default(field, text, running)?))
+        };
+        self.defaults.iter().map(default).collect()
+    }
+
+    /// Its segments, brought into memory by all workers.
+    fn segments(&self, table: &TableEntry, folder: &Folder, running: &Arc<RunningStatement>) -> Result<TableVersion> {
+        let columns = self.schema.fields().len();
+        let is_there = |at: &SegmentAt| at.number < folder.segments() && folder.segment_shape(at.number).1 == columns;
+        if !self.segments.iter().all(is_there) {
+            return Err(malformed("a segment is not in the checkpoint, or has other columns than its table"));
+        }
+        let allocator = table.meta.allocator();
+        let mut firsts = vec![0; self.parts];
+        let places: Vec<usize> = (self.segments.iter())
+            .map(|segment| {
+                firsts[segment.part] += 1;
+                firsts[segment.part] - 1
+            })
+            .collect();
+        let loaded: Vec<Mutex<Option<Result<Segment>>>> = places.iter().map(|_| Mutex::default()).collect();
+        let load = |place: usize| {
+            let at = &self.segments[place];
+            let allocators = table.placement.allocators(at.part, places[place], &self.schema, &allocator);
+            let segment = folder.load_segment(at.number, &allocators, places[place]);
+            *loaded[place].lock() = Some(segment.map_err(Error::from));
+        };
+        let ran = running.parallel().for_each(places.len(), &|_| None, &load);
+        running.finished(ran.map_err(Into::into), || format!("loading table '{}'", table.name.shown()))?;
+        let mut parts: Vec<Part> = vec![Part::default(); self.parts];
+        let mut deletes = Vec::new();
+        for (at, segment) in self.segments.iter().zip(loaded) {
+            let segment = segment.into_inner().ok_or(Error::Cancelled)??;
+            if at.deleted.as_ref().is_some_and(|deleted| deleted.rows() != segment.rows()) {
+                return Err(malformed("deleted rows of a segment of another length"));
+            }
+            let part = &mut parts[at.part];
+            deletes.push(RowsToDelete { part: at.part, segment: part.segments.len(), rows: at.dead.clone() });
+            part.segments.push(SegmentVersion { segment: Arc::new(segment), deleted: at.deleted.clone() });
+        }
+        let base = table.base.with_parts(parts.into_iter().map(Arc::new).collect());
+        Ok(base.with_deleted(&deletes, &allocator)?)
+    }
+}
+
+/// The table of a segment of a checkpoint, where its catalog can be read.
+pub(super) fn table_of(segment: usize, catalog: &[u8]) -> Option<String> {
+    let Ok(Record::State(state, _)) = read(catalog) else { return None };
+    let has = |table: &Table| {
+        let segments = table.rows.iter().flat_map(|rows| rows.parts.iter().flatten());
+        segments.into_iter().any(|of| of.number == segment)
+    };
+    state.put.into_iter().find_map(|put| match put.what {
+        What::Table(table) if has(&table) => Some(Name { schema: put.name.schema, table: put.name.name }.shown()),
+        _ => None,
+    })
+}
+
+fn length((column, text): &(String, String)) -> Result<(String, Length)> {
+    let length = Length::of_text(text).ok_or_else(|| malformed(&format!("'{text}' is no length")))?;
+    Ok((column.clone(), length))
+}
+
+fn index(index: &Index) -> Result<IndexEntry> {
+    let origin = match index.origin.as_str() {
+        "primary key" => Origin::PrimaryKey,
+        "unique" => Origin::Unique,
+        "created" => Origin::Created,
+        other => return Err(malformed(&format!("'{other}' is no origin of an index"))),
+    };
+    Ok(IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin))
+}
+
+fn external_of(external: External, blobs: Blobs<'_>) -> Result<ExternalEntry> {
+    let External { path, format, compression, delimiter, quote, header, null, types, columns } = external;
+    let types = blobs.schema(types)?;
+    let types: Vec<(String, DataType)> =
+        types.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect();
+    let options =
+        ReadOptions { format, compression, delimiter, quote, header, null, types, columns, ..Default::default() };
+    Ok(ExternalEntry { path, options })
+}
+
+fn of_bytes(error: ReadBackError) -> Error {
+    match error {
+        ReadBackError::Store(error) => error.into(),
+        other => malformed(&other.to_string()),
+    }
+}
