@@ -1,10 +1,13 @@
-//! Items that are read together, as one.
+//! Items that are read together, or placed like each other, as one.
 //!
 //! A task that reads rows of several columns runs near one node: what of these columns lies elsewhere comes over links.
-//! So columns of which at least half is read together are moved, divided and put together as one, with the same ranges.
+//! So columns of which at least half is read together are moved, divided and put together as one, with the same
+//! ranges; and so are items of which somebody said that one lies like the other.
+
+use std::collections::BTreeMap;
 
 use crate::history::History;
-use crate::{Item, Lies, Node, Observation};
+use crate::{Dictionary, Item, Lies, Node, Observation};
 
 /// Nodes, and groups of items that lie on them; a group is one item to who decides.
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Groups by what was read together; for each the places of its items.
+    /// Groups by what was read together or is placed alike; for each the places of its items.
     pub(crate) fn groups(observation: &Observation, history: &History) -> Vec<Vec<usize>> {
         let mut first: Vec<usize> = (0..observation.items.len()).collect();
         fn of(first: &[usize], mut item: usize) -> usize {
@@ -27,7 +30,10 @@ impl Scene {
             }
             item
         }
-        for (a, b) in history.together(observation) {
+        let mut alike: BTreeMap<u64, usize> = BTreeMap::new();
+        let with = |(place, item): (usize, &Item)| Some((place, *alike.entry(item.like?).or_insert(place)));
+        let alike: Vec<(usize, usize)> = observation.items.iter().enumerate().filter_map(with).collect();
+        for (a, b) in history.together(observation).into_iter().chain(alike) {
             let (a, b) = (of(&first, a), of(&first, b));
             let (low, high) = (a.min(b), a.max(b));
             first[high] = low;
@@ -49,7 +55,7 @@ impl Scene {
 
 fn merged(members: &[Item], nodes: usize) -> Item {
     let first = &members[0];
-    let is_otherwise = members.iter().any(|member| member.lies == Lies::Otherwise);
+    let is_otherwise = members.iter().any(|member| !matches!(member.lies, Lies::Ranges(_)));
     let lies = match members.iter().all(|member| member.lies == first.lies) {
         true => first.lies.clone(),
         false if is_otherwise => Lies::Otherwise,
@@ -62,8 +68,16 @@ fn merged(members: &[Item], nodes: usize) -> Item {
         bytes: members.iter().map(|member| member.bytes).sum(),
         served: (0..nodes).map(sum).collect(),
         busy: (0..nodes).map(busy).collect(),
+        remote: members.iter().map(|member| member.remote).sum(),
+        written: members.iter().map(|member| member.written).sum(),
+        dictionary: Dictionary {
+            bytes: members.iter().map(|member| member.dictionary.bytes).sum(),
+            remote: members.iter().map(|member| member.dictionary.remote).sum(),
+            is_copied: members.iter().any(|member| member.dictionary.is_copied),
+        },
         lies,
         ranges_max: members.iter().map(|member| member.ranges_max).min().unwrap_or(1),
+        like: first.like,
         is_users: members.iter().any(|member| member.is_users),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::limits::{
     CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS, SMOOTHING,
-    TOGETHER_MIN,
+    TOGETHER_MIN, WRITTEN_MIN,
 };
 use crate::{Item, ItemId, Lies, Node, Observation};
 
@@ -17,6 +17,16 @@ pub(crate) enum Resource {
     Cpus,
 }
 
+/// Bytes per second that were read of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reads {
+    pub(crate) all: f64,
+    /// Those by cpus of other nodes.
+    pub(crate) remote: f64,
+    /// Of these those of its dictionary.
+    pub(crate) dictionary: f64,
+}
+
 /// Of one item.
 #[derive(Clone, Debug, Default)]
 struct Known {
@@ -24,14 +34,39 @@ struct Known {
     load: [f64; 2],
     /// The same in the mean of the last periods in which nothing was moved.
     mean: [f64; 2],
-    /// Periods in a row in which it was cold.
+    /// Periods in a row in which it was cold, and whether it is by what it takes in the mean.
     cold: u32,
+    is_cold_in_mean: bool,
+    /// What was read of it per second, in the same mean as `mean`.
+    read: Reads,
+    /// Periods in a row in which it was written, or was not.
+    written: u32,
+    unwritten: u32,
     /// The last decision: when, and from where.
     left: Option<(u64, Vec<usize>)>,
     /// Where a user did not want it, since when, and the load that it had then.
     unwanted: Vec<(u64, Vec<usize>, [f64; 2])>,
     /// When it was last seen.
     seen: u64,
+}
+
+/// Of what was read of two items, what tasks read that read both; older periods count less. Of few statements a period
+/// says little, and what goes apart by chance is read from two nodes.
+#[derive(Clone, Copy, Debug)]
+struct Together {
+    bytes: f64,
+    read: f64,
+}
+
+impl Together {
+    fn add(&mut self, bytes: f64, read: f64) {
+        let keep = 1.0 - 1.0 / f64::from(SLIGHT_PERIODS);
+        (self.bytes, self.read) = (keep * self.bytes + bytes, keep * self.read + read);
+    }
+
+    fn share(&self) -> f64 {
+        self.bytes / self.read.max(1.0)
+    }
 }
 
 /// See the module.
@@ -41,8 +76,7 @@ pub(crate) struct History {
     /// Periods that means are of.
     still: u32,
     items: BTreeMap<ItemId, Known>,
-    /// Of what was read of two items, the share that was read by tasks that read both, smoothed.
-    together: BTreeMap<(ItemId, ItemId), f64>,
+    together: BTreeMap<(ItemId, ItemId), Together>,
 }
 
 impl History {
@@ -51,10 +85,15 @@ impl History {
         self.period
     }
 
+    /// Periods that means are of.
+    pub(crate) fn still(&self) -> u32 {
+        self.still
+    }
+
     /// Pairs of items, by their places, that are read together.
     pub(crate) fn together(&self, observation: &Observation) -> Vec<(usize, usize)> {
         let place = |id: &ItemId| observation.items.iter().position(|item| item.id == *id);
-        let pairs = self.together.iter().filter(|(_, share)| **share >= TOGETHER_MIN);
+        let pairs = self.together.iter().filter(|(_, known)| known.share() >= TOGETHER_MIN);
         pairs.filter_map(|((a, b), _)| Some((place(a)?, place(b)?))).collect()
     }
 
@@ -64,21 +103,18 @@ impl History {
         for (a, b, bytes) in &observation.together {
             let key = (observation.items[*a].id, observation.items[*b].id);
             let key = (key.0.min(key.1), key.0.max(key.1));
-            seen.insert(key, *bytes as f64 / (read(*a) + read(*b)).max(1.0));
+            seen.insert(key, *bytes as f64);
         }
         let read: BTreeMap<ItemId, f64> =
             observation.items.iter().enumerate().map(|(place, item)| (item.id, read(place))).collect();
-        self.together.retain(|(a, b), share| {
+        self.together.retain(|(a, b), known| {
             let (Some(of_a), Some(of_b)) = (read.get(a), read.get(b)) else { return false };
             // What nobody reads now is read together as before.
-            if of_a + of_b > 0.0 && !seen.contains_key(&(*a, *b)) {
-                *share *= SMOOTHING;
-            }
-            *share > TOGETHER_MIN / 16.0
+            known.add(seen.remove(&(*a, *b)).unwrap_or(0.0), of_a + of_b);
+            known.share() > TOGETHER_MIN / 16.0
         });
-        for (pair, share) in seen {
-            let known = self.together.entry(pair).or_insert(share);
-            *known = SMOOTHING * *known + (1.0 - SMOOTHING) * share;
+        for ((a, b), bytes) in seen {
+            self.together.insert((a, b), Together { bytes, read: read[&a] + read[&b] });
         }
     }
 
@@ -100,8 +136,20 @@ impl History {
             for (mean, load) in known.mean.iter_mut().zip(load) {
                 *mean += (load - *mean) / f64::from(self.still);
             }
-            let is_cold = load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
+            let is_little = |load: &[f64; 2]| load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
+            let is_cold = is_little(&load);
+            known.is_cold_in_mean = is_little(&known.mean);
             known.cold = if is_cold { known.cold + 1 } else { 0 };
+            let reads = [taken[0], item.remote as f64, item.dictionary.remote as f64];
+            let known_reads = [&mut known.read.all, &mut known.read.remote, &mut known.read.dictionary];
+            for (mean, bytes) in known_reads.into_iter().zip(reads) {
+                *mean += (bytes / observation.seconds - *mean) / f64::from(self.still);
+            }
+            let is_written = item.written > 0 && item.written as f64 >= WRITTEN_MIN * item.bytes as f64;
+            (known.written, known.unwritten) = match is_written {
+                true => (known.written + 1, 0),
+                false => (0, known.unwritten + 1),
+            };
             known.seen = self.period;
         }
         self.observe_together(observation);
@@ -126,6 +174,21 @@ impl History {
         self.items.get(&item).map_or(0.0, |known| known.mean[of as usize])
     }
 
+    /// What is read of it, in the same mean.
+    pub(crate) fn read(&self, item: ItemId) -> Reads {
+        self.items.get(&item).map_or_else(Reads::default, |known| known.read)
+    }
+
+    /// Periods in a row in which it was written.
+    pub(crate) fn written_for(&self, item: ItemId) -> u32 {
+        self.items.get(&item).map_or(0, |known| known.written)
+    }
+
+    /// Periods in a row in which it was hardly written.
+    pub(crate) fn unwritten_for(&self, item: ItemId) -> u32 {
+        self.items.get(&item).map_or(0, |known| known.unwritten)
+    }
+
     /// Means begin anew.
     pub(crate) fn forget_means(&mut self) {
         self.still = 0;
@@ -134,6 +197,11 @@ impl History {
     /// Whether nobody has read it for long.
     pub(crate) fn is_cold(&self, item: ItemId) -> bool {
         self.items.get(&item).is_some_and(|known| known.cold >= COLD_PERIODS)
+    }
+
+    /// Whether hardly anybody read it in the mean of the last periods: a single one may pass without a statement.
+    pub(crate) fn is_cold_in_mean(&self, item: ItemId) -> bool {
+        self.items.get(&item).is_some_and(|known| known.is_cold_in_mean)
     }
 
     /// Whether something may be decided about an item by now.
@@ -164,7 +232,7 @@ impl History {
         known.left = Some((period, from.to_vec()));
     }
 
-    /// A user does not want it there.
+    /// It is not wanted there.
     pub(crate) fn unwanted(&mut self, item: ItemId, place: &[usize]) {
         let period = self.period;
         let known = self.items.entry(item).or_default();

@@ -53,6 +53,17 @@ pub const TRIAL_GAIN_MIN: f64 = 0.02;
 /// nothing is known of whether the trial helped.
 pub const TRIAL_SHIFT_MAX: f64 = 0.2;
 
+/// Periods after a plan over which is seen whether less is read than before; as many as in a trial.
+pub const UNDO_PERIODS: u32 = TRIAL_PERIODS;
+
+/// So much less has to be read after a plan, as a part, for all of it to go back: what costs less than moving it twice
+/// within [`HORIZON_PERIODS`] may, and ranges that cost their statements a few percent are no reason to.
+pub const UNDO_LOSS_MIN: f64 = 0.1;
+
+/// And so many times as much as the standard error of the difference, by how much periods differ from each other:
+/// where some statements a second are read, single periods say nothing.
+pub const UNDO_ERRORS: f64 = 4.0;
+
 /// Items that are divided in one trial, those that most is read of.
 pub const TRIAL_ITEMS_MAX: usize = 32;
 
@@ -91,8 +102,42 @@ pub(crate) const ITEMS_MAX: usize = 128;
 /// Plans that begin with something divided: what a decision takes is some tenths of a second at most.
 pub(crate) const PLANS_MAX: usize = 64;
 
+/// A node's memory is *nearly full* from this part of it on: what is coldest goes elsewhere, and nothing else comes.
+/// A tenth is left for results and for what statements build, which nobody places.
+pub const FULL_FROM: f64 = 0.9;
+
+/// What is coldest goes from a node that is nearly full until so much of it is used, and what comes back leaves it at
+/// that: between the two marks nothing goes and nothing comes, so nothing goes to and fro.
+pub const FULL_UNTIL: f64 = 0.8;
+
+/// What is on memory without cpus changes places with what is so much colder beside cpus, as a factor of the times that
+/// each is read over. Loads have to change by its square until they would change back.
+pub const COLDER_MIN: f64 = 4.0;
+
+/// Items that go because of memory in one decision: they take seconds each, and loads are looked at again afterwards.
+pub const MEMORY_ITEMS_MAX: usize = 8;
+
+/// Copies take at most this of what a node has left, each: a hundred items may have some before memory is what counts.
+pub const COPY_FREE_MAX: f64 = 0.01;
+
+/// An item gets copies where so much of what is read of it is read from other nodes: where most is read beside it, it
+/// lies right, and what is stolen now and then is no reason.
+pub const COPIES_REMOTE_MIN: f64 = 0.5;
+
+/// A dictionary of a divided item gets copies where so much of what is read of the item is entries of it from other
+/// nodes: what is less is within what a placement has to come near.
+pub const DICTIONARY_REMOTE_MIN: f64 = 0.05;
+
+/// An item is *written* in a period in which so much of its bytes is: each copy is written too. It has copies only
+/// after [`COLD_PERIODS`] in a row in which it was not: what is loaded now and then would have copies made and dropped
+/// again.
+pub const WRITTEN_MIN: f64 = 0.001;
+
 /// How much of an old period's load counts in the next one's: two periods make half of the picture.
 pub const SMOOTHING: f64 = 0.5;
 
 /// A decision is remembered as wrong for so long, when its user undid it.
 pub const REMEMBERED_PERIODS: u64 = 10_000;
+
+/// Loads that are remembered as those with which a plan lost, the last ones.
+pub(crate) const LOST_MAX: usize = 8;

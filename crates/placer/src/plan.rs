@@ -1,6 +1,7 @@
 //! Loads of nodes as they are, and as they would be.
 
 use crate::history::{History, Resource};
+use crate::limits::AS_GOOD;
 use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What each item takes from each node per second of one resource, and what nodes have of it.
@@ -64,11 +65,13 @@ impl Loads {
             let all: f64 = seen.iter().sum();
             match &item.lies {
                 _ if all > 0.0 => seen.iter().map(|seen| load * seen / all).collect(),
-                Lies::Ranges(on) => divided(load, on, nodes),
+                Lies::Ranges(on) | Lies::Replicated(on) => divided(load, on, nodes),
                 Lies::Otherwise => vec![0.0; nodes],
             }
         };
+        // Nodes without cpus take no part in balancing: what is read there is read by cpus of others.
         let capacity = |node: &Node| match resource {
+            _ if node.cpus == 0.0 => 0.0,
             Resource::Memory => node.bandwidth,
             Resource::Cpus => node.cpus,
         };
@@ -80,7 +83,6 @@ impl Loads {
     /// Of what it has, how much a node gives.
     pub(crate) fn utilisation(&self, node: usize) -> f64 {
         match self.capacity[node] {
-            // Memory without cpus: what is read there is read by cpus of others.
             0.0 => 0.0,
             capacity => self.of_nodes[node] / capacity,
         }
@@ -92,9 +94,10 @@ impl Loads {
         (0..self.capacity.len()).max_by(order).expect("there are nodes")
     }
 
-    /// What all nodes give together, of what they could.
+    /// What all nodes with cpus give together, of what they could.
     pub(crate) fn mean(&self) -> f64 {
-        self.of_nodes.iter().sum::<f64>() / self.capacity.iter().sum::<f64>()
+        let given = self.of_nodes.iter().zip(&self.capacity).filter(|(_, capacity)| **capacity > 0.0);
+        given.map(|(given, _)| given).sum::<f64>() / self.capacity.iter().sum::<f64>()
     }
 
     /// What an item takes from a node, as a part of what the node gives.
@@ -122,8 +125,32 @@ impl Loads {
         self.utilisation(self.hottest())
     }
 
-    /// An item in `ranges` ranges, on those of the nodes that give least without it.
-    pub(crate) fn spread(&self, item: usize, ranges: usize, may: &dyn Fn(usize) -> bool) -> Option<Place> {
+    /// An item in `ranges` ranges, on those of the nodes that give least without it. Ranges within one package are
+    /// taken where that is as good, of one that the item lies in first: what goes between its nodes is near.
+    pub(crate) fn spread(
+        &self,
+        (item, from): (usize, &[usize]),
+        ranges: usize,
+        nodes: &[Node],
+        may: &dyn Fn(usize) -> bool,
+    ) -> Option<Place> {
+        let anywhere = self.spread_over(item, ranges, nodes, may)?;
+        let most = (1.0 + AS_GOOD) * self.peak_with(std::slice::from_ref(&anywhere));
+        let mut packages: Vec<u32> = nodes.iter().filter_map(|node| node.package).collect();
+        packages.sort_unstable();
+        packages.dedup();
+        let is_own = |package: &u32| from.iter().any(|node| nodes[*node].package == Some(*package));
+        // A single range elsewhere is within one package anyway.
+        packages.retain(|package| ranges > 1 || is_own(package));
+        packages.sort_by_key(|package| !is_own(package));
+        let within = packages.into_iter().filter_map(|package| {
+            self.spread_over(item, ranges, nodes, &|node| may(node) && nodes[node].package == Some(package))
+        });
+        let is_as_good = |place: &Place| place.to != from && self.peak_with(std::slice::from_ref(place)) <= most;
+        Some(within.into_iter().find(is_as_good).unwrap_or(anywhere))
+    }
+
+    fn spread_over(&self, item: usize, ranges: usize, facts: &[Node], may: &dyn Fn(usize) -> bool) -> Option<Place> {
         let of_item = &self.of_items[item];
         let without = |node: usize| (self.of_nodes[node] - of_item[node]) / self.capacity[node];
         let mut nodes: Vec<usize> =
@@ -133,7 +160,7 @@ impl Loads {
             return None;
         }
         nodes.truncate(ranges);
-        nodes.sort_unstable();
+        nodes.sort_by_key(|node| (facts[*node].package, *node));
         Some(Place { item, to: nodes })
     }
 

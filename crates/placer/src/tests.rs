@@ -1,12 +1,17 @@
 //! The placer against a machine that is a few numbers: statements pick items, and the node that has most to give for
 //! its bandwidth decides how many there are per second.
 
+mod copies;
+mod memory;
+mod together;
+mod undo;
+
 use std::collections::BTreeMap;
 
 use random::Random;
 
 use crate::limits::{COLD_PERIODS, REST_PERIODS, RETURN_PERIODS};
-use crate::{Decision, Item, ItemId, Lies, Node, NodeId, Observation, Placer, Reason};
+use crate::{Copies, Decision, Dictionary, Item, ItemId, Lies, Node, NodeId, Observation, Placer, Reason};
 
 /// What each further range of an item costs its statements (VLDB 2015, sections 6.1.2 and 6.2.2, has more and less).
 const RANGE_COST: f64 = 0.02;
@@ -14,6 +19,10 @@ const RANGE_COST: f64 = 0.02;
 #[derive(Clone, Debug)]
 struct Machine {
     bandwidth: Vec<f64>,
+    /// Nodes behind these many have no cpus.
+    with_cpus: usize,
+    /// Of each node; 0: endless.
+    memory: u64,
     items: Vec<ModelItem>,
     /// Relative error of what a period says of an item.
     noise: f64,
@@ -25,6 +34,7 @@ struct ModelItem {
     /// How often it is asked for, relative to others.
     weight: f64,
     lies: Vec<usize>,
+    like: Option<u64>,
     is_users: bool,
     ranges_max: usize,
 }
@@ -36,10 +46,12 @@ impl Machine {
             bytes: 1 << 20,
             weight: *weight,
             lies: vec![place % nodes],
+            like: None,
             is_users: false,
             ranges_max: usize::MAX,
         };
-        Machine { bandwidth, items: weights.iter().enumerate().map(item).collect(), noise: 0.0 }
+        let items = weights.iter().enumerate().map(item).collect();
+        Machine { bandwidth, with_cpus: nodes, memory: 0, items, noise: 0.0 }
     }
 
     /// What one statement takes from each node, in the mean.
@@ -97,8 +109,12 @@ impl Machine {
                 bytes: of.bytes,
                 served,
                 busy: vec![0.0; self.bandwidth.len()],
+                remote: 0,
+                written: 0,
+                dictionary: Dictionary::default(),
                 lies: Lies::Ranges(of.lies.clone()),
                 ranges_max: of.ranges_max,
+                like: of.like,
                 is_users: of.is_users,
             }
         };
@@ -106,10 +122,18 @@ impl Machine {
         let nodes = self.bandwidth.iter().enumerate().map(|(node, bandwidth)| Node {
             id: NodeId(node as u32),
             bandwidth: *bandwidth,
-            cpus: 4.0,
-            free_bytes: 1 << 40,
+            cpus: if node < self.with_cpus { 4.0 } else { 0.0 },
+            bytes: self.memory,
+            free_bytes: if self.memory == 0 { 1 << 40 } else { self.memory - self.used(node) },
+            package: None,
         });
         Observation { seconds: 1.0, nodes: nodes.collect(), items, together: Vec::new() }
+    }
+
+    /// Bytes of a node that items take.
+    fn used(&self, node: usize) -> u64 {
+        let there = self.items.iter().filter(|item| item.lies.contains(&node));
+        there.map(|item| item.bytes / item.lies.len() as u64).sum()
     }
 
     fn carry_out(&mut self, decisions: &[Decision]) {
@@ -117,6 +141,9 @@ impl Machine {
             let item = &mut self.items[decision.item.number as usize];
             assert_eq!(item.lies, decision.from);
             item.lies = decision.to.clone();
+            for node in decision.to.iter().filter(|_| self.memory > 0) {
+                assert!(self.used(*node) <= self.memory, "{decision:?} has no room");
+            }
         }
     }
 

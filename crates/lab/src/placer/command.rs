@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use sim::{Machine, Options};
 
-use super::suite::{Case, NAMES, NOT_YET, case, settings_of};
+use super::suite::{Case, NAMES, TIERED, case, settings_of};
 use super::{Verdict, chart, judge, mean, phases, search};
 use crate::command::{CommandError, Context, aligned, can_write, write_json, write_text};
 use crate::result::ResultKind;
@@ -14,8 +14,9 @@ use crate::run::{RunFailure, on_threads};
 
 /// Machines of the suite unless the caller names others.
 pub const MACHINES: [&str; 4] = ["ivybridge-ex-4", "westmere-ex-8", "eris-amd-8", "skylake-2-snc-on"];
-/// Machines that a workload of the paper was run on: it is run there and nowhere else.
-const OF_PAPER: [(&str, &str); 4] = [
+/// Machines that a workload of the paper was run on, or that it is about: it is run there and nowhere else.
+const OWN: [(&str, &str); 5] = [
+    ("tiers", TIERED),
     ("v6", "ivybridge-ex-32"),
     ("v12", "ivybridge-ex-4"),
     ("tpch-q1", "ivybridge-ex-16"),
@@ -81,9 +82,6 @@ pub fn placer(arguments: &PlacerArguments, context: &Context<'_>, out: &mut dyn 
         judge(case, machine, options)
     })?;
     table(out, &suite)?;
-    for (workload, missing) in NOT_YET {
-        writeln!(out, "{workload}: not judged: {missing}")?;
-    }
     if let (Some(path), [verdict], [(case, ..)]) = (&arguments.draw, &suite[..], &jobs[..]) {
         let picture = chart::draw(verdict, &phases(&case.what));
         let picture = picture.ok_or_else(|| CommandError::Refused("the run has no piece of time to draw".into()))?;
@@ -119,10 +117,7 @@ fn jobs(arguments: &PlacerArguments) -> Result<Vec<(Case, Machine, Options)>, Co
     };
     let mut jobs = Vec::new();
     for name in names {
-        if let Some((_, missing)) = NOT_YET.iter().find(|(other, _)| *other == name) {
-            return Err(refused(format!("'{name}' cannot be judged yet: {missing}")));
-        }
-        let own = OF_PAPER.iter().find(|(other, _)| *other == name).map(|(_, machine)| vec![machine.to_string()]);
+        let own = OWN.iter().find(|(other, _)| *other == name).map(|(_, machine)| vec![machine.to_string()]);
         let usual = || own.unwrap_or_else(|| MACHINES.map(String::from).to_vec());
         let machines = if arguments.machines.is_empty() { usual() } else { arguments.machines.clone() };
         for machine in machines {

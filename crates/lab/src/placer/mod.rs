@@ -6,8 +6,8 @@
 //!
 //! # Limits
 //! Placements that are tried are round-robin by columns and by tables, the one that the run begins with, ranges and
-//! parts over 2, 4, .. nodes and all of them: the best of them is what is called best, a cleverer one is not looked
-//! for.
+//! parts over 2, 4, .. nodes and all of them, as far as there is room: the best of them is what is called best, a
+//! cleverer one is not looked for.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7, for what a placer is to do; what it must come to is this
 //! project's.
@@ -21,7 +21,7 @@ mod tests;
 
 use placer::limits::RETURN_PERIODS;
 use serde::Serialize;
-use sim::workload::columns::{Static, equal};
+use sim::workload::columns::{Column, Ranges, Static, equal};
 use sim::workload::placed::{Carried, Placed, PlacedClients};
 use sim::{Machine, Options, SimError};
 
@@ -140,6 +140,18 @@ fn statics(case: &Case, nodes: usize) -> Vec<Static> {
     all
 }
 
+/// Whether nodes with cpus have room for columns that lie so.
+fn fits(what: &Placed, lies: &[Ranges], machine: &Machine) -> bool {
+    let Some(most) = what.memory_bytes else { return true };
+    let taken = |node: usize| -> f64 {
+        let of = |(column, ranges): (&Column, &Ranges)| -> f64 {
+            ranges.iter().filter(|(other, _)| *other == node).map(|(_, share)| share * column.bytes).sum()
+        };
+        what.columns.iter().zip(lies).map(of).sum()
+    };
+    nodes_of(machine).into_iter().all(|node| taken(node) <= most)
+}
+
 /// The borders of a workload's phases, in seconds.
 fn phases(what: &Placed) -> Vec<(f64, f64)> {
     let mut begin = 0.0;
@@ -159,11 +171,13 @@ fn phases(what: &Placed) -> Vec<(f64, f64)> {
 /// # Errors
 /// The simulator's.
 pub fn judge(case: &Case, machine: &Machine, options: &Options) -> Result<Verdict, SimError> {
-    let nodes = nodes_of(machine);
+    let nodes = &case.nodes;
     let borders = phases(&case.what);
     let mut tried = Vec::new();
     for placement in statics(case, nodes.len()) {
-        tried.push(of_static(&case.what, placement, (machine, options), &nodes)?);
+        if fits(&case.what, &placement.ranges(&case.what.columns, nodes), machine) {
+            tried.push(of_static(&case.what, placement, (machine, options), nodes)?);
+        }
     }
     let mut best = 0;
     for (place, of) in tried.iter().enumerate() {

@@ -8,7 +8,7 @@ use sim::workload::columns::{Column, Pass, Read, Statement, Static, range_scan};
 use sim::workload::placed::{Phase, Placed};
 use sim::{Machine, Options};
 
-use super::suite::{Case, Must, nodes_of, settings_of};
+use super::suite::{Case, Must, nodes_of, settings_of, with_dictionary};
 
 /// Small enough to run many of them.
 const MACHINES: [&str; 4] = ["ivybridge-ex-4", "nbb-xeon-4", "eris-intel-4", "skylake-2-snc-on"];
@@ -41,7 +41,10 @@ pub fn draw(seed: u64) -> Drawn {
     let mut columns: Vec<Column> = Vec::new();
     for table in 0..tables {
         let rows = random.pick(&[3e7, 1e8, 1e8, 3e8]);
-        columns.extend((0..per_table).map(|_| Column { table, rows, bytes: rows * BITS / 8.0 }));
+        columns.extend(
+            (0..per_table)
+                .map(|_| with_dictionary(Column { table, rows, bytes: rows * BITS / 8.0, dictionary_bytes: 0.0 })),
+        );
     }
     let exponent = random.pick(&[0.0, 0.0, 0.5, 1.0, 2.0]);
     let hot = random.pick(&[0, 0, 1, 2]);
@@ -69,6 +72,7 @@ pub fn draw(seed: u64) -> Drawn {
         lies: from.ranges(&columns, &nodes),
         statements,
         phases: vec![Phase { until_ns: u64::MAX, weights: weights.clone() }],
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 500_000_000,
         columns,
@@ -81,7 +85,7 @@ pub fn draw(seed: u64) -> Drawn {
         what.columns.iter().step_by(per_table).map(|column| column.rows).collect::<Vec<_>>(),
         weights
     );
-    let case = Case { name: format!("random-{seed}"), what, from, must: Must::ComeNear };
+    let case = Case { name: format!("random-{seed}"), what, from, must: Must::ComeNear, nodes };
     Drawn { case, machine, options, about }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicBool;
 
 use super::command::{PlacerArguments, placer};
-use super::suite::{case, settings_of};
+use super::suite::{TIERED, case, settings_of};
 use super::*;
 use crate::command::Context;
 
@@ -18,6 +18,18 @@ fn on_four_sockets_it_comes_near_the_best_placement_that_does_not_change() {
         let verdict = judged(name, "ivybridge-ex-4", 0);
         assert!(verdict.misses.is_empty(), "{name}: {:?}", verdict.misses);
     }
+}
+
+/// What is hot comes back from memory without cpus, and what is cold goes there.
+#[test]
+fn memory_without_cpus_has_what_is_cold() {
+    let verdict = judged("tiers", TIERED, 0);
+    assert!(verdict.misses.is_empty(), "{:?}", verdict.misses);
+    let without = |nodes: &[usize]| nodes.iter().all(|node| *node >= 2);
+    let comes = verdict.actions.iter().filter(|of| without(&of.from) && !without(&of.to)).count();
+    let goes = verdict.actions.iter().filter(|of| !without(&of.from) && without(&of.to)).count();
+    assert!(comes > 0 && goes > 0, "{:#?}", verdict.actions);
+    assert!(verdict.of_best > 1.2, "what does not change leaves hot columns there: {}", verdict.of_best);
 }
 
 /// Half of the columns are hot and lie on half of the nodes: the skew is smoothed out (V12).
@@ -57,7 +69,7 @@ fn random_workloads_do_not_make_it_lose() {
 }
 
 /// What the search found: seeds with which something is missed. Who mends one sees it here, and takes it out.
-const LOST: [u64; 3] = [3, 7, 14];
+const LOST: [u64; 3] = [7, 14, 26];
 
 #[test]
 fn what_the_search_found_is_known() {
@@ -119,10 +131,7 @@ fn the_command_prints_writes_and_draws() {
     let arguments = PlacerArguments { json: Some(json.clone()), draw: Some(draw.clone()), ..asked("shifting-skew") };
     let (judged, text) = command(arguments).unwrap();
     let actions = judged.suite[0].actions.len();
-    assert!(
-        actions > 0 && text.contains("shifting-skew  ivybridge-ex-4") && text.contains("tiers: not judged"),
-        "{text}"
-    );
+    assert!(actions > 0 && text.contains("shifting-skew  ivybridge-ex-4"), "{text}");
     let read: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     assert_eq!(read["suite"][0]["actions"].as_array().unwrap().len(), actions);
     let picture = std::fs::read_to_string(draw).unwrap();
@@ -131,7 +140,6 @@ fn the_command_prints_writes_and_draws() {
 
 #[test]
 fn what_cannot_be_judged_is_told() {
-    assert!(command(asked("tiers")).unwrap_err().contains("memory without cpus"));
     assert!(command(asked("nothing")).unwrap_err().contains("choose of uniform"));
     let two =
         PlacerArguments { draw: Some("x.svg".into()), workloads: vec!["uniform".into(), "v12".into()], ..asked("") };

@@ -100,9 +100,20 @@ pub(crate) struct TableMeta {
     /// Of its delta.
     pub merges: Merges,
     budget: Arc<Budget>,
+    written_rows: AtomicU64,
 }
 
 impl TableMeta {
+    /// Rows were added or died.
+    pub(crate) fn wrote(&self, rows: usize) {
+        self.written_rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    /// Rows that were added and that died since the process began, or more.
+    pub(crate) fn written_rows(&self) -> u64 {
+        self.written_rows.load(Ordering::Relaxed)
+    }
+
     /// The budget that the table's memory counts in.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
@@ -641,6 +652,11 @@ impl Catalog {
         &self.nodes.usual
     }
 
+    /// Nodes with memory for this process and without cpus.
+    pub(crate) fn further_nodes(&self) -> impl Iterator<Item = &NodeId> {
+        self.nodes.allowed.iter().filter(|node| !self.nodes.usual.contains(node))
+    }
+
     /// Whether a placement names only nodes that this process may use.
     pub(crate) fn fits(&self, placement: &Spec) -> bool {
         placement.named_nodes().iter().all(|node| self.nodes.allowed.contains(node))
@@ -654,7 +670,7 @@ impl Catalog {
         };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
         let (write_turns, merges) = (WriteTurns::default(), Merges::default());
-        let meta = TableMeta { write_turns, merges, budget: Arc::clone(&self.budget) };
+        let meta = TableMeta { write_turns, merges, budget: Arc::clone(&self.budget), written_rows: AtomicU64::new(0) };
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),

@@ -185,6 +185,7 @@ fn put(
     let added = if running.home.journal().is_some() { routed.added(rows, &written) } else { Vec::new() };
     let write = SmallStatement { rows: written, keys };
     running.home.commit_rows(write, WrittenRows { table: table.id, added: &added, dead })?;
+    table.meta.wrote(rows.num_rows() + dead.len());
     Ok(SmallWrite::Done)
 }
 

@@ -389,6 +389,7 @@ fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
     let table = indexed(compacted(table, running)?, running)?;
     let _ahead = running.home.ahead(&table.table().base)?;
     running.check()?;
+    table.table().meta.wrote(table.table().base.rows());
     running.home.commit(|state| state.set_table(table))
 }
 

@@ -9,10 +9,11 @@
 //!
 //! # Limits
 //! Rows are alike. The passes of a statement run at the same time. A dictionary lies as the codes do, interleaved over
-//! their nodes.
+//! their nodes, unless each of them has a copy. Where a task reads copies it reads that of the node it was to run on.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.1 and 5.2.
 
+use placer::Copies;
 use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 
@@ -32,6 +33,8 @@ pub struct Column {
     pub rows: f64,
     /// Bytes of its codes and its dictionary.
     pub bytes: f64,
+    /// Of these, bytes of its dictionary, which lines at random places are read of; 0: it has none of its own.
+    pub dictionary_bytes: f64,
 }
 
 /// Where a column lies: consecutive ranges of its rows, each the node, by place, and its share of the rows.
@@ -112,8 +115,25 @@ pub struct Statement {
     pub passes: Vec<Pass>,
 }
 
-/// What a task of a statement moves of a column on a node: column, node by place, bytes.
-pub(super) type Touched = (usize, usize, f64);
+/// What a task of a statement moves of a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Touched {
+    pub(super) column: usize,
+    /// Where that lies, by place.
+    pub(super) node: usize,
+    pub(super) bytes: f64,
+    /// Whether the task was to run elsewhere.
+    pub(super) is_remote: bool,
+    /// Whether it is lines at random places.
+    pub(super) is_lines: bool,
+}
+
+/// Where columns lie, and what has copies on all nodes of a column.
+#[derive(Clone, Copy)]
+pub(super) struct Lying<'a> {
+    pub(super) ranges: &'a [Ranges],
+    pub(super) copies: &'a [Copies],
+}
 
 /// Rows between two borders of a pass, and where each of its reads has them.
 struct Piece {
@@ -125,7 +145,7 @@ impl Statement {
     /// The statement with its columns where they lie, and what each of its tasks touches.
     pub(super) fn graph(
         &self,
-        lies: &[Ranges],
+        lies: Lying<'_>,
         (machine, layout): (&Machine, &Layout),
         (active, parallelism): (usize, u16),
     ) -> (Graph, Vec<Vec<Touched>>) {
@@ -142,7 +162,7 @@ impl Statement {
             let tasks = pass.tasks_max.map_or(allowed, |most| allowed.min(most.max(pieces.len())));
             for (piece, place) in pieces.iter().zip(places) {
                 let own = ((tasks as f64 * piece.share).round() as usize).max(1);
-                let (stage, of_task) = pass.stage(piece, piece.share / own as f64, lies);
+                let (stage, of_task) = pass.stage((piece, place), piece.share / own as f64, lies);
                 for _ in 0..own {
                     graph.add(Task::new(near(machine, place), stage.clone()));
                     touched.push(of_task.clone());
@@ -159,12 +179,15 @@ impl Statement {
 }
 
 impl Pass {
-    /// Cut wherever one of the columns goes to another node.
-    fn pieces(&self, lies: &[Ranges]) -> Vec<Piece> {
+    /// Cut wherever one of the columns goes to another node. Columns of which there are copies cut nothing, unless
+    /// there are copies of all.
+    fn pieces(&self, lies: Lying<'_>) -> Vec<Piece> {
+        let is_copied = |read: &&Read| lies.copies[read.column] == Copies::All;
+        let all_are = self.reads.iter().all(|read| is_copied(&read));
         let mut ends: Vec<f64> = Vec::new();
-        for read in &self.reads {
+        for read in self.reads.iter().filter(|read| all_are || !is_copied(read)) {
             let mut end = 0.0;
-            ends.extend(lies[read.column].iter().map(|(_, share)| {
+            ends.extend(lies.ranges[read.column].iter().map(|(_, share)| {
                 end += share;
                 end
             }));
@@ -175,7 +198,16 @@ impl Pass {
         let mut pieces: Vec<Piece> = Vec::with_capacity(ends.len());
         for end in ends {
             let middle = (begin + end) / 2.0;
-            let nodes = self.reads.iter().map(|read| node_at(&lies[read.column], middle)).collect();
+            let mut nodes: Vec<usize> =
+                self.reads.iter().map(|read| node_at(&lies.ranges[read.column], middle)).collect();
+            if !all_are {
+                let fixed = |(read, _): &(&Read, &usize)| !is_copied(read);
+                let near = most_bytes(self.reads.iter().zip(&nodes).filter(fixed));
+                for (read, node) in self.reads.iter().zip(&mut nodes).filter(|(read, _)| is_copied(read)) {
+                    let has_copy = lies.ranges[read.column].iter().any(|(node, _)| *node == near);
+                    *node = if has_copy { near } else { *node };
+                }
+            }
             match pieces.last_mut() {
                 Some(last) if last.nodes == nodes => last.share += end - begin,
                 _ => pieces.push(Piece { share: end - begin, nodes }),
@@ -187,36 +219,48 @@ impl Pass {
 
     /// The node that most of a piece's bytes lie on; of equals that of the first read.
     fn near(&self, piece: &Piece) -> usize {
-        let on = |node: usize| -> f64 {
-            let there = self.reads.iter().zip(&piece.nodes).filter(|(_, other)| **other == node);
-            there.map(|(read, _)| read.bytes + read.lines * LINE_BYTES).sum()
-        };
-        let mut best = (0, -1.0);
-        for node in &piece.nodes {
-            let bytes = on(*node);
-            if bytes > best.1 {
-                best = (*node, bytes);
-            }
-        }
-        best.0
+        most_bytes(self.reads.iter().zip(&piece.nodes))
     }
 
-    /// What a task over this share of all rows does.
-    fn stage(&self, piece: &Piece, share: f64, lies: &[Ranges]) -> (TaskStage, Vec<Touched>) {
+    /// What a task over this share of all rows does near a node.
+    fn stage(&self, (piece, near): (&Piece, usize), share: f64, lies: Lying<'_>) -> (TaskStage, Vec<Touched>) {
         let mut stage = TaskStage::cpu(self.cpu_ns * share);
         let mut touched = Vec::new();
         for (read, node) in self.reads.iter().zip(&piece.nodes) {
+            let mut touch = |node: usize, bytes: f64, is_lines: bool| {
+                let is_remote = node != near;
+                touched.push(Touched { column: read.column, node, bytes, is_remote, is_lines });
+            };
             if read.bytes > 0.0 {
                 stage = stage.read(*node, read.bytes * share);
-                touched.push((read.column, *node, read.bytes * share));
+                touch(*node, read.bytes * share, false);
             }
-            for (other, part) in lies[read.column].iter().filter(|_| read.lines > 0.0) {
+            let on = &lies.ranges[read.column];
+            let has_copies = lies.copies[read.column] != Copies::None;
+            let copy = on.iter().any(|(other, _)| *other == near).then(|| vec![(near, 1.0)]).filter(|_| has_copies);
+            for (other, part) in copy.as_ref().unwrap_or(on).iter().filter(|_| read.lines > 0.0) {
                 stage.lines.push((*other, read.lines * share * part));
-                touched.push((read.column, *other, read.lines * share * part * LINE_BYTES));
+                touch(*other, read.lines * share * part * LINE_BYTES, true);
             }
         }
         (stage, touched)
     }
+}
+
+/// The node that most bytes are read from; of equals the first.
+fn most_bytes<'a>(reads: impl Iterator<Item = (&'a Read, &'a usize)> + Clone) -> usize {
+    let on = |node: usize| -> f64 {
+        let there = reads.clone().filter(|(_, other)| **other == node);
+        there.map(|(read, _)| read.bytes + read.lines * LINE_BYTES).sum()
+    };
+    let mut best = (0, -1.0);
+    for (_, node) in reads.clone() {
+        let bytes = on(*node);
+        if bytes > best.1 {
+            best = (*node, bytes);
+        }
+    }
+    best.0
 }
 
 /// The node of a row, told by the share of the rows before it.
@@ -300,7 +344,7 @@ mod tests {
     use super::*;
 
     fn columns(count: usize) -> Vec<Column> {
-        (0..count).map(|place| Column { table: place / 2, rows: 1e6, bytes: 1e6 }).collect()
+        (0..count).map(|place| Column { table: place / 2, rows: 1e6, bytes: 1e6, dictionary_bytes: 0.0 }).collect()
     }
 
     #[test]
@@ -348,19 +392,53 @@ mod tests {
             vec![vec![(0, 0.3), (1, 0.7)], equal(&[3, 2, 1, 0])],
         ] {
             for active in [1, 1000] {
-                let (graph, touched) = statement.graph(&lies, (&machine, &layout), (active, 0));
+                let copies = [Copies::None; 2];
+                let of = Lying { ranges: &lies, copies: &copies };
+                let (graph, touched) = statement.graph(of, (&machine, &layout), (active, 0));
                 assert_eq!(graph.fault(&machine), None);
                 let of = |column: usize| -> f64 {
-                    touched.iter().flatten().filter(|(of, ..)| *of == column).map(|(.., bytes)| bytes).sum()
+                    touched.iter().flatten().filter(|of| of.column == column).map(|of| of.bytes).sum()
                 };
                 assert!((of(0) - 1e6).abs() < 1.0 && (of(1) - 3e6).abs() < 1.0, "{lies:?}");
                 let cpu: f64 = graph.tasks.iter().map(|task| task.stages[0].cpu_ns).sum();
                 assert!((cpu - 1e6).abs() < 1.0);
-                let most_of = |task: &Vec<Touched>| task.iter().max_by(|a, b| a.2.total_cmp(&b.2)).unwrap().1;
+                let most_of =
+                    |task: &Vec<Touched>| task.iter().max_by(|a, b| a.bytes.total_cmp(&b.bytes)).unwrap().node;
                 for (task, touched) in graph.tasks.iter().zip(&touched) {
                     assert_eq!(task.affinity, near(&machine, most_of(touched)));
                 }
             }
         }
+    }
+
+    /// A small column with copies is read beside the large one; a dictionary with copies beside its codes.
+    #[test]
+    fn copies_are_read_where_the_task_is() {
+        let machine = Machine::parse("ivybridge-ex-4").unwrap();
+        let layout = Layout::new(machine.topology(), None, sched::Split::default());
+        let large = Read { column: 0, bytes: 4e6, lines: 1e3 };
+        let pass = Pass { reads: vec![large, Read::scan(1, 1e5)], cpu_ns: 1e6, tasks_max: None };
+        let statement = Statement { passes: vec![pass] };
+        let ranges = vec![equal(&[2, 3]), equal(&[0, 1, 2, 3])];
+        let remote = |copies: [Copies; 2]| -> [f64; 2] {
+            let of = Lying { ranges: &ranges, copies: &copies };
+            let (_, touched) = statement.graph(of, (&machine, &layout), (1, 0));
+            [0, 1].map(|column| {
+                let of = touched.iter().flatten().filter(|of| of.column == column && of.is_remote);
+                of.map(|of| of.bytes).sum()
+            })
+        };
+        let [lines, small] = remote([Copies::None, Copies::None]);
+        assert!((lines - 32e3).abs() < 1.0 && (small - 7.5e4).abs() < 1.0, "{lines} {small}");
+        let copied = remote([Copies::Dictionary, Copies::All]);
+        assert_eq!(copied, [0.0, 0.0]);
+        // With copies of all, ranges are read from the copies in turn.
+        let all = [Copies::All; 2];
+        let of = Lying { ranges: &[equal(&[2, 3]), equal(&[2, 3])], copies: &all };
+        let (_, touched) = statement.graph(of, (&machine, &layout), (1, 0));
+        let read = |node: usize| -> f64 {
+            touched.iter().flatten().filter(|of| of.node == node && !of.is_lines).map(|of| of.bytes).sum()
+        };
+        assert!((read(2) - read(3)).abs() < 1.0 && read(2) > 2e6);
     }
 }

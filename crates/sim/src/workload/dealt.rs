@@ -74,6 +74,7 @@ impl Dealt {
             columns,
             statements: asked.iter().map(|(table, first)| self.statement(*table, *first, constants)).collect(),
             phases: vec![Phase { until_ns: u64::MAX, weights: asked.iter().map(weight).collect() }],
+            memory_bytes: None,
             period_ns: None,
             tick_ns: 1_000_000_000,
         }
@@ -81,7 +82,12 @@ impl Dealt {
 
     /// The columns, table by table.
     fn all(&self) -> Vec<Column> {
-        let column = |place: usize| Column { table: place / self.columns, rows: self.rows, bytes: self.bytes() };
+        let column = |place: usize| Column {
+            table: place / self.columns,
+            rows: self.rows,
+            bytes: self.bytes(),
+            dictionary_bytes: 0.0,
+        };
         (0..self.tables * self.columns).map(column).collect()
     }
 

@@ -7,25 +7,24 @@
 //! What was read while data moved is not looked at.
 //!
 //! Invariants: what a statement reads is known once it has ended, as in the product; a column's rows lie in one place
-//! each at any time.
+//! each at any time, but for copies, which are read once all of them are there.
 //!
 //! # Limits
 //! The mover is a task of a worker, not a thread besides the workers. Writers are not held up for the length of a
-//! segment. Deciding takes no time. Memory without cpus takes part in nothing. Ranges are of the whole column, in the
-//! product of each of its segments: as much of it lies on each node, and as much goes.
+//! segment. Deciding takes no time. Ranges are of the whole column, in the product of each of its segments: as much of
+//! it lies on each node, and as much goes. Nothing but columns takes memory.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use placer::{Decision, Item, ItemId, Lies, Node, Observation, Placer};
+use placer::{Copies, Decision, Dictionary, Item, ItemId, Lies, Node, Observation, Placer};
 use sched::Affinity;
 
-use super::columns::{Column, Ranges, Statement, Touched, equal, half_way, to_move};
-use super::lookup::nodes_with_cpus;
+use super::columns::{Column, Lying, Ranges, Statement, Touched, equal, half_way, to_move};
 use super::{At, Graph, Task, TaskStage, Workload, migration};
-use crate::machine::Machine;
+use crate::machine::{Machine, NodeFacts};
 
 /// For each time that a segment takes, so many times it is paused: as the product has it.
 pub const PAUSES: u64 = 4;
@@ -56,6 +55,8 @@ pub struct Placed {
     pub phases: Vec<Phase>,
     /// Where the columns lie at the beginning.
     pub lies: Vec<Ranges>,
+    /// What columns may take of the memory of each node with cpus; `None`: all of it.
+    pub memory_bytes: Option<f64>,
     /// How often the placer looks, in virtual time; `None`: nothing moves.
     pub period_ns: Option<u64>,
     /// How long a [`Tick`] is.
@@ -80,7 +81,7 @@ pub struct Carried {
     pub done_ns: Option<u64>,
     /// Periods before it, this one included.
     pub period: u64,
-    /// What was decided; its places are those of the nodes with cpus.
+    /// What was decided; its places are those of the machine's nodes.
     pub decision: Decision,
     /// Bytes that went to another node.
     pub moved_bytes: f64,
@@ -91,6 +92,9 @@ pub struct Carried {
 struct Seen {
     bytes: f64,
     busy_ns: f64,
+    /// Of the bytes those that tasks read that were to run elsewhere, and of these lines at random places.
+    remote: f64,
+    remote_lines: f64,
 }
 
 /// A statement as it is for now.
@@ -107,9 +111,13 @@ struct Mover {
     entry: usize,
     from: Ranges,
     to: Ranges,
+    /// What it then has copies of.
+    copies: Copies,
     /// Segments that are there, of so many.
     done: usize,
     segments: usize,
+    /// Copies that are left to be made afterwards: from, to, bytes.
+    to_copy: VecDeque<(usize, usize, f64)>,
     /// When the segment that is being moved began, and its bytes.
     since: Option<(u64, f64)>,
 }
@@ -119,8 +127,8 @@ struct Mover {
 pub struct PlacedClients {
     what: Placed,
     lies: Vec<Ranges>,
+    copies: Vec<Copies>,
     placer: Placer,
-    nodes: Vec<usize>,
     graphs: BTreeMap<(usize, usize), Arc<Issued>>,
     issued: Vec<Option<Arc<Issued>>>,
     seen: Vec<Vec<Seen>>,
@@ -139,13 +147,13 @@ pub struct PlacedClients {
 impl PlacedClients {
     /// Clients on a machine.
     pub fn new(what: Placed, machine: &Machine) -> PlacedClients {
-        let nodes = nodes_with_cpus(machine);
         PlacedClients {
             lies: what.lies.clone(),
+            copies: vec![Copies::None; what.columns.len()],
             placer: Placer::default(),
             graphs: BTreeMap::new(),
             issued: vec![None; what.clients],
-            seen: vec![vec![Seen::default(); nodes.len()]; what.columns.len()],
+            seen: vec![vec![Seen::default(); machine.node_count()]; what.columns.len()],
             together: BTreeMap::new(),
             looked_ns: 0,
             wakes_ns: what.period_ns.unwrap_or(0),
@@ -155,7 +163,6 @@ impl PlacedClients {
             has_moved: false,
             log: Vec::new(),
             ticks: Vec::new(),
-            nodes,
             what,
         }
     }
@@ -187,16 +194,18 @@ impl PlacedClients {
     fn ended(&mut self, issued: &Issued, at: &At<'_>) {
         self.tick(at.now_ns).statements += 1;
         for (task, took_ns) in issued.touched.iter().zip(at.took_ns) {
-            let all: f64 = task.iter().map(|(.., bytes)| bytes).sum();
-            for (column, node, bytes) in task {
-                let Some(place) = self.nodes.iter().position(|known| known == node) else { continue };
-                let seen = &mut self.seen[*column][place];
-                seen.bytes += bytes;
-                seen.busy_ns += *took_ns as f64 * bytes / all;
+            let all: f64 = task.iter().map(|of| of.bytes).sum();
+            for of in task {
+                let seen = &mut self.seen[of.column][of.node];
+                seen.bytes += of.bytes;
+                seen.busy_ns += *took_ns as f64 * of.bytes / all;
+                seen.remote += if of.is_remote { of.bytes } else { 0.0 };
+                seen.remote_lines += if of.is_remote && of.is_lines { of.bytes } else { 0.0 };
             }
-            for (place, (a, _, of_a)) in task.iter().enumerate() {
-                for (b, _, of_b) in task[place + 1..].iter().filter(|(b, ..)| a != b) {
-                    *self.together.entry((*a.min(b), *a.max(b))).or_default() += of_a + of_b;
+            for (place, a) in task.iter().enumerate() {
+                for b in task[place + 1..].iter().filter(|b| a.column != b.column) {
+                    let pair = (a.column.min(b.column), a.column.max(b.column));
+                    *self.together.entry(pair).or_default() += a.bytes + b.bytes;
                 }
             }
         }
@@ -218,7 +227,8 @@ impl PlacedClients {
         let active = at.active.min(at.layout.slots().len());
         let issued = self.graphs.entry((number, active)).or_insert_with(|| {
             let on = (at.machine, at.layout);
-            let (graph, touched) = statement.graph(&self.lies, on, (active, at.settings.parallelism));
+            let lies = Lying { ranges: &self.lies, copies: &self.copies };
+            let (graph, touched) = statement.graph(lies, on, (active, at.settings.parallelism));
             Arc::new(Issued { graph: Arc::new(graph), touched })
         });
         self.issued[client] = Some(Arc::clone(issued));
@@ -273,19 +283,34 @@ impl PlacedClients {
 
     /// As `nearside`'s `run::placer::observe` builds it.
     fn observation(&self, at: &At<'_>) -> Observation {
-        let place_of = |node: &usize| self.nodes.iter().position(|known| known == node).unwrap_or(0);
-        let mut used = vec![0.0; self.nodes.len()];
-        for (column, ranges) in self.what.columns.iter().zip(&self.lies) {
-            ranges.iter().for_each(|(node, share)| used[place_of(node)] += column.bytes * share);
+        let mut used = vec![0.0; at.machine.node_count()];
+        for ((column, ranges), copies) in self.what.columns.iter().zip(&self.lies).zip(&self.copies) {
+            for (node, share) in ranges {
+                let copied = match copies {
+                    Copies::None => 0.0,
+                    Copies::Dictionary => column.dictionary_bytes,
+                    Copies::All => column.bytes,
+                };
+                used[*node] += column.bytes * share + copied * (1.0 - share);
+            }
         }
-        let node = |(place, node): (usize, &usize)| {
-            let facts = &at.machine.nodes()[*node];
+        // Nodes may give less together than each alone: what the machine has is what counts.
+        let alone: f64 = at.machine.nodes().iter().map(|node| node.controller_bytes_per_second).sum();
+        let together = (at.machine.total_local() / alone).min(1.0);
+        let package = |facts: &NodeFacts| at.machine.topology().home_package(facts.id).map(|package| package.0);
+        let node = |(facts, used): (&NodeFacts, &f64)| {
             let all = at.machine.topology().node(facts.id).map_or(0, |node| node.memory_bytes);
+            let bytes = match self.what.memory_bytes {
+                Some(bytes) if facts.cpus > 0 => bytes as u64,
+                _ => all,
+            };
             Node {
                 id: facts.id,
-                bandwidth: facts.controller_bytes_per_second,
+                bandwidth: facts.controller_bytes_per_second * together,
                 cpus: facts.cpus as f64,
-                free_bytes: all.saturating_sub(used[place] as u64),
+                bytes,
+                free_bytes: bytes.saturating_sub(*used as u64),
+                package: package(facts),
             }
         };
         let item = |(number, column): (usize, &Column)| Item {
@@ -293,16 +318,32 @@ impl PlacedClients {
             bytes: column.bytes as u64,
             served: self.seen[number].iter().map(|seen| seen.bytes as u64).collect(),
             busy: self.seen[number].iter().map(|seen| seen.busy_ns * 1e-9).collect(),
-            lies: Lies::Ranges(self.lies[number].iter().map(|(node, _)| place_of(node)).collect()),
+            remote: self.seen[number].iter().map(|seen| seen.remote).sum::<f64>() as u64,
+            written: 0,
+            dictionary: Dictionary {
+                bytes: column.dictionary_bytes as u64,
+                remote: match column.dictionary_bytes {
+                    0.0 => 0,
+                    _ => self.seen[number].iter().map(|seen| seen.remote_lines).sum::<f64>() as u64,
+                },
+                is_copied: self.copies[number] == Copies::Dictionary,
+            },
+            lies: self.lies_of(number),
             ranges_max: (column.rows / GRANULE_ROWS).ceil().max(1.0) as usize,
+            like: None,
             is_users: false,
         };
         Observation {
             seconds: (at.now_ns - self.looked_ns) as f64 * 1e-9,
-            nodes: self.nodes.iter().enumerate().map(node).collect(),
+            nodes: at.machine.nodes().iter().zip(&used).map(node).collect(),
             items: self.what.columns.iter().enumerate().map(item).collect(),
             together: self.together.iter().map(|((a, b), bytes)| (*a, *b, *bytes as u64)).collect(),
         }
+    }
+
+    fn lies_of(&self, column: usize) -> Lies {
+        let nodes = self.lies[column].iter().map(|(node, _)| *node).collect();
+        if self.copies[column] == Copies::All { Lies::Replicated(nodes) } else { Lies::Ranges(nodes) }
     }
 
     fn forget(&mut self, now_ns: u64) {
@@ -316,17 +357,42 @@ impl PlacedClients {
         let carried = &mut self.log[entry];
         carried.begun_ns = now_ns;
         let column = carried.decision.item.number as usize;
-        let to: Vec<usize> = carried.decision.to.iter().map(|place| self.nodes[*place]).collect();
-        let segments = (self.what.columns[column].rows / SEGMENT_ROWS).ceil().max(1.0) as usize;
-        self.mover =
-            Some(Mover { entry, from: self.lies[column].clone(), to: equal(&to), done: 0, segments, since: None });
+        let to = equal(&carried.decision.to);
+        let (of, copies, from) = (self.what.columns[column], carried.decision.copies, self.lies[column].clone());
+        let had = std::mem::replace(&mut self.copies[column], Copies::None);
+        let whole = [had, copies].contains(&Copies::All);
+        // Copies that go are dropped where they are; copies are made once all ranges are there.
+        let segments = if whole { 0 } else { (of.rows / SEGMENT_ROWS).ceil().max(1.0) as usize };
+        let missing = |(node, share): &(usize, f64)| match copies {
+            Copies::None => 0.0,
+            Copies::Dictionary if had == Copies::Dictionary && from.iter().any(|(known, _)| known == node) => 0.0,
+            Copies::Dictionary => of.dictionary_bytes * (1.0 - share),
+            Copies::All => {
+                let there: f64 = from.iter().filter(|(known, _)| known == node).map(|(_, share)| share).sum();
+                of.bytes * (1.0 - there)
+            }
+        };
+        let source = |node: usize| from.iter().map(|(known, _)| *known).find(|known| *known != node).unwrap_or(node);
+        let to_copy = to.iter().map(|range| (source(range.0), range.0, missing(range)));
+        let to_copy = to_copy.filter(|(.., bytes)| *bytes > 0.0).collect();
+        self.mover = Some(Mover { entry, from, to, copies, done: 0, segments, to_copy, since: None });
     }
 
     /// The work of moving the next segment of the column on its way; `None` where none is left.
     fn step(&mut self, at: &At<'_>) -> Option<Arc<Graph>> {
         loop {
             let mover = self.mover.as_mut()?;
+            if mover.done == mover.segments
+                && let Some((from, to, bytes)) = mover.to_copy.pop_front()
+            {
+                mover.since = Some((at.now_ns, bytes));
+                return Some(Arc::new(moved([(from, to, bytes)], at)));
+            }
             if mover.done == mover.segments {
+                let column = self.log[mover.entry].decision.item.number as usize;
+                self.copies[column] = mover.copies;
+                self.settle(column);
+                let Some(mover) = &self.mover else { return None };
                 self.log[mover.entry].done_ns = Some(at.now_ns);
                 self.mover = None;
                 return None;
@@ -340,17 +406,9 @@ impl PlacedClients {
                 continue;
             }
             let all = self.what.columns[column].bytes;
-            let mut task = Task::new(Affinity::Anywhere, TaskStage::default());
-            task.stages.clear();
-            let mut bytes = 0.0;
-            for (from, to, share) in moves {
-                task.stages.extend(migration(from, &[to], all * share, at.constants).stages);
-                bytes += all * share;
-            }
-            mover.since = Some((at.now_ns, bytes));
-            let mut graph = Graph { urgent: true, kind: 1, ..Graph::default() };
-            graph.add(task);
-            return Some(Arc::new(graph));
+            mover.since = Some((at.now_ns, moves.iter().map(|(.., share)| all * share).sum()));
+            let moves = moves.into_iter().map(|(from, to, share)| (from, to, all * share));
+            return Some(Arc::new(moved(moves, at)));
         }
     }
 
@@ -359,7 +417,7 @@ impl PlacedClients {
         self.wakes_ns = at.now_ns + (at.now_ns - since_ns) * PAUSES;
         self.tick(at.now_ns).moved_bytes += bytes;
         let Some(mover) = &mut self.mover else { return };
-        mover.done += 1;
+        mover.done = (mover.done + 1).min(mover.segments);
         self.log[mover.entry].moved_bytes += bytes;
         let column = self.log[mover.entry].decision.item.number as usize;
         self.settle(column);
@@ -375,6 +433,18 @@ impl PlacedClients {
         let statements = &self.what.statements;
         self.graphs.retain(|(number, _), _| statements[*number].columns().all(|of| of != column));
     }
+}
+
+/// Bytes that go from node to node, as one task.
+fn moved(moves: impl IntoIterator<Item = (usize, usize, f64)>, at: &At<'_>) -> Graph {
+    let mut task = Task::new(Affinity::Anywhere, TaskStage::default());
+    task.stages.clear();
+    for (from, to, bytes) in moves {
+        task.stages.extend(migration(from, &[to], bytes, at.constants).stages);
+    }
+    let mut graph = Graph { urgent: true, kind: 1, ..Graph::default() };
+    graph.add(task);
+    graph
 }
 
 impl Workload for PlacedClients {

@@ -58,7 +58,7 @@ fn placer(bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
     }
     let rows = c.rows as f64;
     let bits = |column: u32| f64::from(c.bits_min + column % (c.bits_max - c.bits_min + 1));
-    let of_bits = |column: u32| Column { table: 0, rows, bytes: rows * bits(column) / 8.0 };
+    let of_bits = |column: u32| Column { table: 0, rows, bytes: rows * bits(column) / 8.0, dictionary_bytes: 0.0 };
     let columns: Vec<Column> = (0..c.columns).map(of_bits).collect();
     let constants = &bench.options.constants;
     let scan = |column: u32| range_scan(column as usize, rows, bits(column), c.selectivity, constants);
@@ -76,6 +76,7 @@ fn placer(bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
         phases: vec![Phase { until_ns: u64::MAX, weights: (0..c.columns).map(weight).collect() }],
         lies: from.ranges(&columns, &bench.nodes()),
         columns,
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 1_000_000_000,
     };

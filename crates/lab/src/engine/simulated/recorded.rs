@@ -47,7 +47,10 @@ fn placed(recorded: &RecordedWorkload, nodes: &[usize]) -> Placed {
         let reads = recorded.statements.iter().flat_map(|statement| &statement.reads);
         reads.filter(|read| read.column == column).map(|read| read.bytes).fold(0.0, f64::max)
     };
-    let column = |column: usize| Column { table: tables[column], rows: bytes(column).max(1.0), bytes: bytes(column) };
+    let column = |column: usize| {
+        let bytes = bytes(column);
+        Column { table: tables[column], rows: bytes.max(1.0), bytes, dictionary_bytes: 0.0 }
+    };
     let columns: Vec<Column> = (0..recorded.columns.len()).map(column).collect();
     let statement = |of: &RecordedStatement| {
         let all: f64 = of.reads.iter().map(|read| read.bytes).sum();
@@ -68,6 +71,7 @@ fn placed(recorded: &RecordedWorkload, nodes: &[usize]) -> Placed {
         phases: vec![Phase { until_ns: u64::MAX, weights: read().map(|of| of.count as f64).collect() }],
         lies: Static::RrColumns.ranges(&columns, nodes),
         columns,
+        memory_bytes: None,
         period_ns: None,
         tick_ns: 1_000_000_000,
     }

@@ -10,8 +10,8 @@
 //! period: the placer begins anew without what it remembered, which the log says.
 //!
 //! # Limits
-//! Columns of tables that are cut into parts, replicas and memory without cpus are left alone: a part is a user's wish
-//! as yet. What is read is known once a statement has ended.
+//! Columns of tables that are cut into parts are left alone: a part is a user's wish as yet. What is read is known once
+//! a statement has ended. Of rows that became segments at once all of the table's count as written.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 7.
 
@@ -23,7 +23,7 @@ use std::sync::{Arc, Weak};
 
 use numa::NodeId;
 use placer::limits::REST_PERIODS;
-use placer::{Decision, Observation, Placer};
+use placer::{Copies, Decision, Observation, Placer};
 
 use crate::catalog::placement::spec::{ColumnSpec, Nodes, Where};
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ pub(crate) fn set_mode(inner: &Arc<Inner>, mode: Mode) -> Result<(), String> {
     let mut state = live.state.lock();
     state.mode = mode;
     live.changed.notify_all();
-    if mode == Mode::Off || state.has_thread || observe::nodes(inner).len() < 2 {
+    if mode == Mode::Off || state.has_thread || !observe::has_choice(inner) {
         return Ok(());
     }
     // What was seen before it was switched off says nothing about now.
@@ -133,9 +133,15 @@ fn entry_of(inner: &Inner, decision: &Decision, observation: &Observation) -> Op
     let is_it = |name: &&String| table.placement.number_of(name) == Some(decision.item.number);
     let column = fields.iter().map(|field| field.name()).find(is_it)?.clone();
     let nodes: Vec<NodeId> = decision.to.iter().map(|place| observation.nodes[*place].id).collect();
-    let to = match nodes[..] {
-        [one] => ColumnSpec::All(Where::Node(one)),
-        _ => ColumnSpec::Ivp(Nodes::These(nodes)),
+    let to = match (&nodes[..], decision.copies) {
+        ([one], _) => ColumnSpec::All(Where::Node(*one)),
+        (_, Copies::None) => ColumnSpec::Ivp(Nodes::These(nodes)),
+        (_, Copies::All) => ColumnSpec::All(Where::Replicated(Nodes::These(nodes))),
+        (_, Copies::Dictionary) => ColumnSpec::Components {
+            codes: Some(Where::Striped(Nodes::These(nodes.clone()))),
+            dictionary: Some(Where::Replicated(Nodes::These(nodes.clone()))),
+            index: Some(Where::Interleaved(Nodes::These(nodes))),
+        },
     };
     Some(Entry {
         item: decision.item,

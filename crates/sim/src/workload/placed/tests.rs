@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 /// One table whose columns are scanned, all alike or one alone.
 fn scanned(columns: usize, weights: &[f64], lies: Static, period_ns: Option<u64>) -> Placed {
     let constants = Constants::default().on_cores(Machine::parse("ivybridge-ex-4").unwrap().core_slowness());
-    let column = Column { table: 0, rows: 1e8, bytes: 1e8 * 21.0 / 8.0 };
+    let column = Column { table: 0, rows: 1e8, bytes: 1e8 * 21.0 / 8.0, dictionary_bytes: 0.0 };
     let all = vec![column; columns];
     Placed {
         clients: 64,
@@ -19,6 +19,7 @@ fn scanned(columns: usize, weights: &[f64], lies: Static, period_ns: Option<u64>
         phases: vec![Phase { until_ns: u64::MAX, weights: weights.to_vec() }],
         lies: lies.ranges(&all, &[0, 1, 2, 3]),
         columns: all,
+        memory_bytes: None,
         period_ns,
         tick_ns: SECOND,
     }
@@ -73,6 +74,28 @@ fn the_same_seed_gives_the_same_run() {
         (clients.ticks().to_vec(), clients.log().to_vec())
     };
     assert_eq!(of(), of());
+}
+
+/// A tenth of the rows qualifies: entries of the dictionary come from all nodes until each has a copy.
+#[test]
+fn a_dictionary_that_is_read_from_afar_gets_copies() {
+    let dictionary_bytes = 16e6;
+    let constants = Constants::default().on_cores(Machine::parse("ivybridge-ex-4").unwrap().core_slowness());
+    let of = |period_ns| {
+        let what = scanned(4, &[1.0; 4], Static::Ivp(4), period_ns);
+        let column = Column { bytes: what.columns[0].bytes + dictionary_bytes, dictionary_bytes, ..what.columns[0] };
+        let statements = (0..4).map(|column| range_scan(column, 1e8, 21.0, 0.1, &constants)).collect();
+        Placed { columns: vec![column; 4], statements, ..what }
+    };
+    let (still, _) = run(of(None), 8);
+    let (clients, _) = run(of(Some(SECOND)), 60);
+    let log = clients.log();
+    assert!(log.iter().all(|of| of.decision.copies == Copies::Dictionary) && log.len() == 4, "{log:?}");
+    assert!(log.iter().all(|of| (of.moved_bytes / (3.0 * dictionary_bytes) - 1.0).abs() < 1e-6), "{log:?}");
+    assert_eq!(clients.lies(), of(None).lies);
+    let rate = |ticks: &[Tick]| ticks.iter().map(|tick| tick.statements).sum::<u64>() as f64 / ticks.len() as f64;
+    let (before, after) = (rate(&still.ticks()[3..8]), rate(&clients.ticks()[52..60]));
+    assert!(after > 1.1 * before, "{before} and {after}");
 }
 
 /// Two ways to write a scan of the paper's: the one that follows its phases, and the one whose data moves.
