@@ -13,7 +13,7 @@ use super::{File, Files, Locking};
 /// Longest note of a lock's owner that is read.
 const OWNER_BYTES_MAX: u64 = 200;
 /// Zeros that are written at a time where room cannot be asked for.
-const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// The files of the system.
 #[derive(Debug, Clone, Copy, Default)]

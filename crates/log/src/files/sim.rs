@@ -386,7 +386,7 @@ impl Inode {
             let count = of.versions.len();
             match chooser.choose(count + 2) {
                 0 => {}
-                choice if choice <= count - 1 => put(&mut bytes, start, &of.versions[choice - 1]),
+                choice if choice < count => put(&mut bytes, start, &of.versions[choice - 1]),
                 choice if choice == count => {
                     if count > 1 {
                         put(&mut bytes, start, &of.versions[count - 2]);

@@ -47,8 +47,12 @@ impl Folder {
     ///
     /// # Errors
     /// [`CheckFailure`]: of several damages that of the manifest, else of the log, else of the first file of data.
-    pub fn check(files: &Arc<dyn Files>, path: &Path, parallel: &dyn Parallel) -> Result<CheckReport, CheckFailure> {
-        let plain = |error: OpenError| CheckFailure { error, segment: None, catalog: None };
+    pub fn check(
+        files: &Arc<dyn Files>,
+        path: &Path,
+        parallel: &dyn Parallel,
+    ) -> Result<CheckReport, Box<CheckFailure>> {
+        let plain = |error: OpenError| Box::new(CheckFailure { error, segment: None, catalog: None });
         if !Folder::exists(&**files, path).map_err(|error| plain(error.into()))? {
             return Err(plain(OpenError::NotADatabase { path: path.to_path_buf() }));
         }
@@ -56,7 +60,7 @@ impl Folder {
         let (manifest, chain, tail) = read_folder(files, path).map_err(plain)?;
         let of = |error: ReadError, segment| {
             let catalog = Some(manifest.catalog.clone());
-            CheckFailure { error: error.into(), segment, catalog }
+            Box::new(CheckFailure { error: error.into(), segment, catalog })
         };
         let place = LogPlace { files: Arc::clone(files), path: path.to_path_buf(), folder: manifest.folder };
         let mut records = 0;

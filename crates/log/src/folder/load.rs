@@ -1,6 +1,7 @@
 //! Segments of the checkpoint, from the disk into memory.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -96,15 +97,15 @@ impl Folder {
 impl Sources<'_> {
     fn open(&mut self, number: u64) -> Result<&OpenData, ReadError> {
         let folder = self.folder;
+        let place = match self.open.entry(number) {
+            Entry::Occupied(open) => return Ok(open.into_mut()),
+            Entry::Vacant(place) => place,
+        };
         let path = data_path(&folder.path, number);
-        if !self.open.contains_key(&number) {
-            let Some(expected) = folder.opened.file(number) else {
-                let what = format!("a segment refers to {}, which it does not list", path.display());
-                return Err(ReadError::damaged(&folder.path.join(NAME), 0, what));
-            };
-            let data = OpenData::open(&*folder.files, &path, folder.opened.folder, expected)?;
-            self.open.insert(number, data);
-        }
-        Ok(&self.open[&number])
+        let Some(expected) = folder.opened.file(number) else {
+            let what = format!("a segment refers to {}, which it does not list", path.display());
+            return Err(ReadError::damaged(&folder.path.join(NAME), 0, what));
+        };
+        Ok(place.insert(OpenData::open(&*folder.files, &path, folder.opened.folder, expected)?))
     }
 }

@@ -233,8 +233,8 @@ fn damage_before_the_end_is_told_apart_from_a_crash() {
                         }
                         // The last frame may have been torn, and nothing shows that it was synced.
                         Ok(records) => {
-                            let frame = frame_bytes(200) as usize;
-                            let begins = if orderly { used - frame_bytes(0) as usize } else { used - frame };
+                            let frame = frame_bytes(200);
+                            let begins = if orderly { used - frame_bytes(0) } else { used - frame };
                             assert!(number + 1 == logs(&files).len() && at >= begins, "{file_bytes} {name} {at}");
                             assert_eq!(records, if orderly { 3 } else { 2 });
                         }

@@ -90,7 +90,7 @@ fn first_fault(moments: &Moments, each_max: usize, drawn: u64) -> Result<usize, 
             }
         }
         for seed in 0..if is_each { 0 } else { drawn } {
-            look(&mut Drawn::new(seed ^ number as u64 * 1009), &format!("seed {seed}"))?;
+            look(&mut Drawn::new(seed ^ (number as u64 * 1009)), &format!("seed {seed}"))?;
         }
     }
     Ok(looked)

@@ -42,7 +42,7 @@ fn data_files(files: &SimFiles) -> Vec<PathBuf> {
     names.iter().map(|name| Path::new(PATH).join(name)).collect()
 }
 
-fn check(files: &SimFiles) -> Result<crate::CheckReport, CheckFailure> {
+fn check(files: &SimFiles) -> Result<crate::CheckReport, Box<CheckFailure>> {
     Folder::check(&shared(files), Path::new(PATH), &Serial)
 }
 

@@ -95,12 +95,11 @@ fn numbers_of(segment: &Segment) -> Vec<i64> {
     numbers
 }
 
+/// A folder, its segments, and all numbers.
+pub type Recovered = (Folder, Vec<Arc<Segment>>, Vec<i64>);
+
 /// Opens a folder as a database does: its segments, and all numbers.
-pub fn recovered(
-    files: &SimFiles,
-    path: &str,
-    until: Option<Until>,
-) -> Result<(Folder, Vec<Arc<Segment>>, Vec<i64>), OpenError> {
+pub fn recovered(files: &SimFiles, path: &str, until: Option<Until>) -> Result<Recovered, OpenError> {
     let folder = Folder::open(shared(files), Path::new(path), &FolderOptions { until, ..options() })?;
     let load = |segment| folder.load_segment(segment, &allocators(), segment).map(Arc::new);
     let segments = (0..folder.segments()).map(load).collect::<Result<Vec<_>, ReadError>>()?;

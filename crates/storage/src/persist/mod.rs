@@ -70,6 +70,11 @@ pub enum ReadBackError {
     Store(#[from] StoreError),
 }
 
+/// Tells whether the bytes of a type are what was written, which arrow takes on trust (FNV-1a).
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// How a column is kept, as its head begins.
 const CODED: u8 = 1;
 const PLAIN: u8 = 2;

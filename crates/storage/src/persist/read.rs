@@ -1,15 +1,19 @@
 //! Bytes back into columns and dictionaries.
 
 use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use numa::{Allocator, Region};
 
 use super::bytes::Reader;
-use super::{AFFINE, BlobSource, CODED, DATA_ARRAY, DATA_BYTES, DATA_FIXED, FIXED, PLAIN, ReadBackError, STRINGS};
+use super::{
+    AFFINE, BlobSource, CODED, DATA_ARRAY, DATA_BYTES, DATA_FIXED, FIXED, PLAIN, ReadBackError, STRINGS, checksum,
+};
 use crate::affine::Affine;
 use crate::coded::{CodedColumn, code_bits};
 use crate::column::Column;
@@ -338,21 +342,27 @@ fn read_strings(
 }
 
 fn read_type(head: &mut Reader<'_>) -> Result<DataType> {
-    let bytes = head.counted().ok_or_else(ends)?;
-    let reader = StreamReader::try_new(Cursor::new(bytes), None);
-    let schema = reader.map_err(|error| malformed(format!("a type: {error}")))?.schema();
+    let expected = head.u64().ok_or_else(ends)?;
+    let bytes = head.counted().filter(|bytes| checksum(bytes) == expected).ok_or_else(|| malformed("a type"))?;
+    let schema = by_arrow(|| Ok(StreamReader::try_new(Cursor::new(bytes), None)?.schema()))?;
     let data_type = schema.fields().first().map(|field| field.data_type().clone());
     let data_type = data_type.filter(|t| crate::surface_type(t) == *t);
     data_type.ok_or_else(|| malformed("a type that no column has"))
 }
 
 fn read_array(bytes: Vec<u8>, data_type: &DataType) -> Result<ArrayRef> {
-    let mut reader =
-        StreamReader::try_new(Cursor::new(bytes), None).map_err(|error| malformed(format!("arrow: {error}")))?;
-    let batch = reader.next().ok_or_else(|| malformed("arrow values without a batch"))?;
-    let batch = batch.map_err(|error| malformed(format!("arrow: {error}")))?;
-    match batch.columns() {
-        [array] if array.data_type() == data_type => Ok(Arc::clone(array)),
+    let batch = by_arrow(|| StreamReader::try_new(Cursor::new(bytes), None)?.next().transpose())?;
+    match batch.as_ref().map(|batch| batch.columns()) {
+        Some([array]) if array.data_type() == data_type => Ok(Arc::clone(array)),
         _ => Err(malformed("arrow values of another type")),
+    }
+}
+
+/// What arrow makes of bytes. It panics over some that it did not write; nothing of it is used then.
+fn by_arrow<T>(read: impl FnOnce() -> std::result::Result<T, ArrowError>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(read)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(malformed(format!("arrow: {error}"))),
+        Err(_) => Err(malformed("arrow values that arrow cannot read")),
     }
 }

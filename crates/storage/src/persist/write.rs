@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::writer::StreamWriter;
 
 use super::bytes::Writer;
-use super::{AFFINE, CODED, DATA_ARRAY, DATA_BYTES, DATA_FIXED, FIXED, PLAIN, STRINGS, Written};
+use super::{AFFINE, CODED, DATA_ARRAY, DATA_BYTES, DATA_FIXED, FIXED, PLAIN, STRINGS, Written, checksum};
 use crate::coded::CodedColumn;
 use crate::column::Column;
 use crate::dictionary::{Dictionary, Values};
@@ -150,7 +150,9 @@ fn write_data<'a>(
 fn write_type(data_type: &DataType, head: &mut Writer) -> Result<(), StoreError> {
     let mut writer = StreamWriter::try_new(Vec::new(), &schema_of(data_type))?;
     writer.finish()?;
-    head.counted(&writer.into_inner()?);
+    let bytes = writer.into_inner()?;
+    head.u64(checksum(&bytes));
+    head.counted(&bytes);
     Ok(())
 }
 
