@@ -13,7 +13,7 @@ use super::tree::Tree;
 
 /// Crates whose files and folders have floors, the lowest first: ARCHITECTURE.md, *The map*.
 const FLOORS: [(&str, &str); 6] = [
-    ("crates/nearside/src", "catalog functions tables sql rewrite lower plan run views statements api"),
+    ("crates/nearside/src", "catalog functions tables sql rewrite lower plan run views statements durable api"),
     ("crates/exec/src", "error charge mask plan codes tasks chunk eval keys pipe scan operators run"),
     (
         "crates/units/src",

@@ -1,6 +1,7 @@
 //! The built program, as a user runs it.
 
 mod bench;
+mod crash;
 mod lab;
 mod probe;
 mod program;

@@ -291,11 +291,9 @@ mod tests {
     use numa::Budget;
 
     use super::*;
-    use crate::catalog::write_turns::WriteTurns;
 
     fn meta() -> Arc<TableMeta> {
-        let (write_turns, merges) = (WriteTurns::default(), Merges::default());
-        Arc::new(TableMeta { write_turns, merges, budget: Budget::unlimited() })
+        Arc::new(TableMeta::new(Budget::unlimited()))
     }
 
     #[test]

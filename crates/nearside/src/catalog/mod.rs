@@ -104,6 +104,12 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// Of a table that nobody has written, charged to `budget`.
+    pub(crate) fn new(budget: Arc<Budget>) -> TableMeta {
+        let (write_turns, merges) = (WriteTurns::default(), Merges::default());
+        TableMeta { write_turns, merges, budget, written_rows: AtomicU64::new(0) }
+    }
+
     /// Rows were added or died.
     pub(crate) fn wrote(&self, rows: usize) {
         self.written_rows.fetch_add(rows as u64, Ordering::Relaxed);
@@ -669,8 +675,7 @@ impl Catalog {
             table: self.next_table.fetch_add(1, Ordering::Relaxed),
         };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
-        let (write_turns, merges) = (WriteTurns::default(), Merges::default());
-        let meta = TableMeta { write_turns, merges, budget: Arc::clone(&self.budget), written_rows: AtomicU64::new(0) };
+        let meta = TableMeta::new(Arc::clone(&self.budget));
         Ok(TableEntry {
             placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),

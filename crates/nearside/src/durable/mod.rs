@@ -130,7 +130,7 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
 pub(crate) fn check(path: &Path) -> Result<CheckReport> {
     let files: Arc<dyn Files> = Arc::new(Disk);
     Folder::check(&files, path, &Serial).map_err(|failure| {
-        let CheckFailure { error, segment, catalog } = failure;
+        let CheckFailure { error, segment, catalog } = *failure;
         let table = segment.zip(catalog).and_then(|(segment, catalog)| restore::table_of(segment, &catalog));
         match table {
             Some(table) => Error::Disk(format!("{error}; it belongs to table '{table}'")),
