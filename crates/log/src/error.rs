@@ -76,7 +76,10 @@ pub enum ReadError {
         what: String,
     },
     /// A file has another version of the format than this program reads.
-    #[error("{} has format version {found}, this program reads {supported}; open it with the program that wrote it", path.display())]
+    #[error(
+        "{} has format version {found}, this program reads {supported}; open it with the program that wrote it",
+        path.display()
+    )]
     Version {
         /// The file.
         path: PathBuf,
@@ -110,7 +113,7 @@ pub enum OpenError {
         owner: String,
     },
     /// It has no database.
-    #[error("{} is no database folder: it has no file \"{}\"", path.display(), crate::manifest::NAME)]
+    #[error("{} is no database folder: it has no file \"manifest\"", path.display())]
     NotADatabase {
         /// The folder.
         path: PathBuf,

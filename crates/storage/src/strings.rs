@@ -230,8 +230,8 @@ impl StringValues {
         Ok(StringValues { len: self.len, views, bytes, buffers })
     }
 
-    /// Values that were stored by [`build`](Self::build) once, from whoever kept their bytes meanwhile: `len` views, and
-    /// the bytes of the long values, of which so many are each buffer's.
+    /// Values that were stored by [`build`](Self::build) once, from whoever kept their bytes meanwhile: `len` views,
+    /// and the bytes of the long values, of which so many are each buffer's.
     ///
     /// # Errors
     /// What is wrong with them: they are not ascending values of surface type `t`.

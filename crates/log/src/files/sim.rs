@@ -244,8 +244,8 @@ impl SimFiles {
         SimFiles::of(self.state.lock().clone())
     }
 
-    /// What the end of the process leaves, as files of their own: everything, as long as the machine goes on. Nothing is
-    /// locked and nothing fails there.
+    /// What the end of the process leaves, as files of their own: everything, as long as the machine goes on. Nothing
+    /// is locked and nothing fails there.
     pub fn killed(&self) -> SimFiles {
         let mut state = self.state.lock().clone();
         state.locked.clear();

@@ -86,7 +86,7 @@ pub(crate) fn chain(place: &LogPlace, from: u64) -> Result<Vec<LogFile>, ReadErr
 ///
 /// # Errors
 /// [`ReadError::Io`].
-pub(crate) fn read_file(place: &LogPlace, number: u64) -> Result<Vec<u8>, ReadError> {
+fn read_file(place: &LogPlace, number: u64) -> Result<Vec<u8>, ReadError> {
     let path = place.file(number);
     let read = || {
         let file = place.files.open(&path)?;

@@ -200,7 +200,7 @@ impl World {
         self.backups += 1;
         let to = PathBuf::from(format!("backup {}", self.backups));
         self.progress.lock().backup = None;
-        self.folder.backup(&to, self.backups % 2 == 0, &|_| true)?;
+        self.folder.backup(&to, self.backups.is_multiple_of(2), &|_| true)?;
         self.lasts(self.numbers.len());
         self.progress.lock().backup = Some(self.backups);
         Ok(())

@@ -1,8 +1,8 @@
 //! Columns and dictionaries as bytes, and back: what files of segments are made of.
 //!
-//! Either is a *head*, which says what it is, and *blobs*, the bytes of its regions as they lie in memory. Whoever keeps
-//! them adds where they are and checksums; `docs/design/files-on-disk.md` draws both. Reading asks a [`BlobSource`] for
-//! blobs one by one and has them put where they stay: into regions of the caller's allocator.
+//! Either is a *head*, which says what it is, and *blobs*, the bytes of its regions as they lie in memory. Whoever
+//! keeps them adds where they are and checksums; `docs/design/files-on-disk.md` draws both. Reading asks a
+//! [`BlobSource`] for blobs one by one and has them put where they stay: into regions of the caller's allocator.
 //!
 //! # Invariants
 //! - What is read is the same, bit for bit, but for its numbers ([`ColumnId`](crate::ColumnId)), its indexes and where

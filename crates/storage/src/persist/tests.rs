@@ -165,7 +165,7 @@ fn damaged_bytes_are_refused_or_harmless() {
             }
         }
     }
-    assert!(refused > 1000 && plain >= 3, "{refused} {plain}");
+    assert!(refused > 1000 && plain > 0, "{refused} {plain}");
 }
 
 /// Changes, cuts off or adds a few bytes.
