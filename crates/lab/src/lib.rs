@@ -5,6 +5,7 @@
 //!   measures.
 //! - [`run`]: many points, with progress, interrupted and gone on with. [`result`]: figures with their origin, kept as
 //!   files.
+//! - [`assumption`]: what no paper prints and is simulated all the same, by name.
 //! - [`claims`]: every published claim against what was obtained. [`sensitivity`]: which verdicts hang on a constant.
 //!   [`variation`]: whether what is named as the reason of a miss is one.
 //! - [`report`]: one HTML page. [`command`]: what `nearside lab` does.
@@ -16,6 +17,7 @@
 //! # Limits
 //! What is left is listed in `docs/design/lab.md`.
 
+pub mod assumption;
 pub mod claims;
 pub mod command;
 pub mod declaration;

@@ -203,6 +203,7 @@ mod tests {
             judged: String::new(),
             values: Vec::new(),
             constants: Vec::new(),
+            assumed: Vec::new(),
             by_seed: Vec::new(),
         };
         let of = |verdicts: &[Verdict]| Evaluation {

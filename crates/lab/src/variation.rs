@@ -28,8 +28,8 @@ const SECONDS: &str = "seconds";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make
-    /// it the paper's.
+    /// With it varied the claim comes out, or without it no more: the cause is enough, which does not make it the
+    /// paper's.
     Sufficient,
     /// It moves as the reason says, but not far enough at any value that could be so.
     Partly,
@@ -87,10 +87,12 @@ pub struct VariationResult {
 }
 
 impl VariationResult {
-    /// Whether what the list calls sufficient is: it misses as things are, and a step makes it hold.
+    /// Whether what the list calls sufficient is: it misses as things are and a step makes it hold, or it holds and
+    /// misses with a step that takes the cause away.
     pub fn is_borne_out(&self) -> bool {
-        let holds: Vec<bool> = self.steps.iter().map(|step| step.verdict == Verdict::Holds).collect();
-        self.variation.finding != Finding::Sufficient || (!holds[0] && holds[1..].contains(&true))
+        let holds = |step: &VariationStep| matches!(step.verdict, Verdict::Holds | Verdict::Fitted);
+        let as_it_is = self.steps.first().is_some_and(holds);
+        self.variation.finding != Finding::Sufficient || self.steps.iter().any(|step| holds(step) != as_it_is)
     }
 }
 

@@ -15,8 +15,9 @@
 //! # }
 //! ```
 //!
-//! [`Database`] holds tables and workers, in memory or, opened with [`Database::open`], in a folder too; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and
-//! as a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
+//! [`Database`] holds tables and workers, in memory or, opened with [`Database::open`], in a folder too; [`Session`]
+//! runs statements; [`ResultStream`] gives rows, as an iterator and as a stream. Synchronous calls park their own
+//! thread and may be made inside an async runtime; they never enter one.
 //!
 //! The way of a statement: `sql` (our statements, else DataFusion's parser), `plan` (names of one catalog state,
 //! DataFusion's planner, analysis and optimisation) with the rules of `rewrite` and the functions of `functions`,

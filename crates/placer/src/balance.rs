@@ -9,7 +9,7 @@ use crate::limits::{
     UNBALANCED_MIN,
 };
 use crate::memory::Room;
-use crate::plan::{Loads, Place};
+use crate::plan::{Loads, Place, is_unbalanced};
 
 impl Placer {
     /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
@@ -196,10 +196,4 @@ fn cost(bytes: u64, scene: &Scene) -> f64 {
     let with_cpus = scene.nodes.iter().filter(|node| node.cpus > 0.0);
     let least = with_cpus.map(|node| node.bandwidth).fold(f64::INFINITY, f64::min);
     2.0 * bytes as f64 / least
-}
-
-/// Whether some node is hotter than others, and busy.
-pub(crate) fn is_unbalanced(loads: &Loads) -> bool {
-    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
-    hottest >= BUSY_MIN && hottest - mean > UNBALANCED_MIN * mean
 }

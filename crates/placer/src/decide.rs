@@ -1,13 +1,12 @@
 //! [`Placer`]: what to do about a period.
 
-use crate::balance::is_unbalanced;
 use crate::copies;
 use crate::decision::{Copies, Decision, Reason};
 use crate::group::Scene;
 use crate::history::History;
 use crate::limits::{BUSY_MIN, ITEMS_MAX, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_PERIODS};
 use crate::memory::{Memory, Room};
-use crate::plan::{Loads, Place};
+use crate::plan::{Loads, Place, is_unbalanced};
 use crate::throughput::Throughput;
 use crate::trial::Trial;
 use crate::undo::{Moved, Undo};

@@ -194,6 +194,12 @@ impl Loads {
     }
 }
 
+/// Whether some node is hotter than others, and busy.
+pub(crate) fn is_unbalanced(loads: &Loads) -> bool {
+    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
+    hottest >= BUSY_MIN && hottest - mean > UNBALANCED_MIN * mean
+}
+
 fn divided(load: f64, on: &[usize], nodes: usize) -> Vec<f64> {
     let mut of_nodes = vec![0.0; nodes];
     on.iter().for_each(|node| of_nodes[*node] += load / on.len() as f64);

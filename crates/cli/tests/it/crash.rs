@@ -75,8 +75,8 @@ fn what_a_killed_program_said_is_done_is_there() {
     let folder = place.path().join("bank");
     let path = folder.to_str().expect("UTF-8");
     let made = format!(
-        "CREATE TABLE accounts (k BIGINT PRIMARY KEY, money BIGINT NOT NULL); CREATE TABLE done (n BIGINT PRIMARY KEY); \
-         CREATE TABLE large (a BIGINT, n BIGINT); \
+        "CREATE TABLE accounts (k BIGINT PRIMARY KEY, money BIGINT NOT NULL); \
+         CREATE TABLE done (n BIGINT PRIMARY KEY); CREATE TABLE large (a BIGINT, n BIGINT); \
          INSERT INTO accounts SELECT value, 1000 FROM generate_series(0, {})",
         ACCOUNTS - 1
     );

@@ -16,6 +16,9 @@ pub enum Verdict {
     /// It was repeated.
     #[serde(rename = "holds")]
     Holds,
+    /// It came out as published, but something that is assumed was chosen so that it does: that repeats nothing.
+    #[serde(rename = "fitted")]
+    Fitted,
     /// It was not.
     #[serde(rename = "misses")]
     Misses,
@@ -32,13 +35,14 @@ pub enum Verdict {
 
 impl Verdict {
     /// All of them.
-    pub const ALL: [Verdict; 5] =
-        [Verdict::Holds, Verdict::Misses, Verdict::NotYet, Verdict::Input, Verdict::ByConstruction];
+    pub const ALL: [Verdict; 6] =
+        [Verdict::Holds, Verdict::Fitted, Verdict::Misses, Verdict::NotYet, Verdict::Input, Verdict::ByConstruction];
 
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
+            Verdict::Fitted => "fitted",
             Verdict::Misses => "misses",
             Verdict::NotYet => "not yet",
             Verdict::Input => "input",

@@ -19,6 +19,7 @@ use serde::Serialize;
 use thiserror::Error;
 use toml::Table;
 
+use crate::assumption::{Assumption, assumptions};
 use crate::declaration::{DeclarationError, Experiment, Workload};
 use crate::engine::{Engine, RunError};
 use crate::result::{Metric, ResultKind, over_seeds};
@@ -85,6 +86,9 @@ pub struct ClaimResult {
     pub values: Vec<(String, f64)>,
     /// The simulator's constants that its points read, in alphabetical order: no other one can move it.
     pub constants: Vec<String>,
+    /// What was assumed of the machines and systems of its points, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<String>,
     /// What each seed gave, where there were several; then all else is judged by the means of the points' figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_seed: Vec<OfSeed>,
@@ -361,13 +365,17 @@ fn result_of(one: &ClaimPoints, jobs: &[Job], results: &[JobResult]) -> ClaimRes
         judged: one.rule.about.note.clone(),
         values: Vec::new(),
         constants: constants_of(one, results),
+        assumed: Vec::new(),
         by_seed: Vec::new(),
     };
+    let assumed: Vec<&Assumption> =
+        assumptions().iter().filter(|assumed| one.points.values().any(|at| assumed.is_of(&jobs[*at].point))).collect();
+    result.assumed = assumed.iter().map(|assumed| assumed.name.clone()).collect();
     match &one.rule.rule {
         Rule::NotYet { missing } => result.reason = missing.clone(),
         Rule::Input { of } => input(&mut result, of),
-        Rule::Table { table, within, measured_within } => {
-            table::judge_table(&mut result, *table, (*within, *measured_within));
+        Rule::Table { table, within } => {
+            table::judge_table(&mut result, *table, *within);
             if result.verdict == Verdict::Misses {
                 result.reason = format!("{}. {}", result.reason, one.rule.about.if_missed);
             }
@@ -390,13 +398,18 @@ fn result_of(one: &ClaimPoints, jobs: &[Job], results: &[JobResult]) -> ClaimRes
             if let Some(first) = failed.first() {
                 result.reason = first.to_string();
             }
-            if result.verdict == Verdict::Holds && !one.rule.about.by_construction.is_empty() {
-                result.verdict = Verdict::ByConstruction;
-                result.reason = one.rule.about.by_construction.clone();
-            }
             if result.verdict == Verdict::Misses && !one.rule.about.if_missed.is_empty() {
                 result.reason = format!("{}. {}", result.reason, one.rule.about.if_missed);
             }
+        }
+    }
+    if result.verdict == Verdict::Holds {
+        if let Some(by) = assumed.iter().find(|assumed| assumed.fitted.contains(&result.claim.id)) {
+            result.verdict = Verdict::Fitted;
+            result.reason = format!("{} was chosen so that it comes out", by.told());
+        } else if !one.rule.about.by_construction.is_empty() {
+            result.verdict = Verdict::ByConstruction;
+            result.reason = one.rule.about.by_construction.clone();
         }
     }
     result

@@ -94,8 +94,6 @@ pub enum Rule {
         table: PublishedTable,
         /// By how much an entry may differ, in the unit of the table.
         within: f64,
-        /// By how much it may differ from what was measured.
-        measured_within: f64,
     },
     /// A figure of a machine.
     Input {

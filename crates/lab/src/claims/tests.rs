@@ -148,8 +148,8 @@ fn inputs_and_the_table_are_reported_without_a_run() {
     assert_eq!(by_id("S1").verdict, Verdict::Input);
     // The published machine gives the published change.
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
-    // The model is the thesis' own, which is not near what it measured.
-    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Misses, Some(ResultKind::Modelled)));
+    // The model is the thesis' own.
+    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::ByConstruction, Some(ResultKind::Modelled)));
     assert_eq!(by_id("N5").values[0].1, 1.0);
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     let unknown = ClaimSelection { full: false, only: &["V99".to_string()], changes: None };
@@ -159,7 +159,7 @@ fn inputs_and_the_table_are_reported_without_a_run() {
 
 #[test]
 fn what_could_not_come_out_otherwise_does_not_hold() {
-    let only = ["E13".to_string()];
+    let only = ["N5".to_string()];
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
@@ -167,8 +167,22 @@ fn what_could_not_come_out_otherwise_does_not_hold() {
     let found =
         evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
     assert_eq!(found.claims[0].verdict, Verdict::ByConstruction);
-    assert!(found.claims[0].reason.contains("Caches hold what fits"));
+    assert!(found.claims[0].reason.contains("The thesis' own formula"));
     assert_eq!((found.count(Verdict::Holds), found.count(Verdict::ByConstruction)), (0, 1));
+}
+
+#[test]
+fn what_an_assumption_was_chosen_by_does_not_hold() {
+    let only = ["E9".to_string()];
+    let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
+    let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
+    let found =
+        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
+    assert_eq!((found.count(Verdict::Holds), found.count(Verdict::Fitted)), (0, 1), "{:?}", found.claims[0]);
+    assert!(found.claims[0].reason.contains("links beside each other: remote_under_load = 1.11"));
+    assert!(found.claims[0].assumed.contains(&"links beside each other".to_string()));
 }
 
 /// Throughput, its lowest, and the time until it is back, by the balancer of a point.

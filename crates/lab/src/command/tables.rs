@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use crate::claims::{Evaluation, Verdict, claims_of, figure};
+use crate::assumption::assumptions;
+use crate::claims::{ClaimResult, Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
 use crate::result::{Metric, Record, ResultKind, notes, over_seeds, shown};
@@ -97,11 +98,12 @@ pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result
     }
     aligned(out, &rows)?;
     writeln!(out)?;
-    let unmet = |verdict| matches!(verdict, Verdict::Misses | Verdict::NotYet | Verdict::ByConstruction);
+    let unmet = |verdict| !matches!(verdict, Verdict::Holds | Verdict::Input);
     let unmet = evaluation.claims.iter().filter(|result| unmet(result.verdict));
     for result in unmet {
         writeln!(out, "{} {}: {}", result.claim.id, result.verdict.word(), result.reason)?;
     }
+    assumed(out, evaluation)?;
     let counts = Verdict::ALL.map(|verdict| format!("{} {}", evaluation.count(verdict), verdict.word()));
     let length = if evaluation.full { "full" } else { "shortened" };
     writeln!(
@@ -112,6 +114,23 @@ pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result
         seeds(&evaluation.seeds)
     )?;
     if evaluation.seeds.len() > 1 { claims_by_seed(out, evaluation) } else { Ok(()) }
+}
+
+/// What was assumed, and which claims rest on it.
+fn assumed(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
+    for one in assumptions() {
+        let under =
+            |result: &&ClaimResult| result.assumed.contains(&one.name) && !one.fitted.contains(&result.claim.id);
+        let under: Vec<&str> = evaluation.claims.iter().filter(under).map(|result| result.claim.id.as_str()).collect();
+        if under.is_empty() {
+            continue;
+        }
+        let of = one.machines.iter().chain(&one.systems).cloned().collect::<Vec<_>>().join(", ");
+        let fitted =
+            if one.fitted.is_empty() { String::new() } else { format!(" Chosen by {}.", one.fitted.join(", ")) };
+        writeln!(out, "\nAssumed of {of}: {}. {}{fitted} Run so: {}.", one.told(), one.because, under.join(", "))?;
+    }
+    Ok(())
 }
 
 /// `seed 1`, or `seeds 1, 2`.

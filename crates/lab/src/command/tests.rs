@@ -129,9 +129,9 @@ fn claims_are_printed_and_written_with_their_origin() {
     };
     let mut out = Vec::new();
     let evaluation = claims(&arguments, &context(&stop, None), &mut out).expect("judged");
-    assert_eq!(evaluation.count(Verdict::Misses), 1);
+    assert_eq!(evaluation.count(Verdict::ByConstruction), 1);
     let text = String::from_utf8(out).expect("text");
-    assert!(text.contains("2 claims: 0 holds, 1 misses, 0 not yet, 1 input, 0 by construction"), "{text}");
+    assert!(text.contains("2 claims: 0 holds, 0 fitted, 0 misses, 0 not yet, 1 input, 1 by construction"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).expect("there")).expect("JSON");
     assert_eq!(json["revision"], "test");
     assert_eq!(json["claims"][0]["id"], "S2");

@@ -130,6 +130,8 @@ pub struct Aggregate {
     pub partitions: u32,
     /// How tasks find a worker.
     pub strategy: Strategy,
+    /// As [`Columns::dispatch_us`].
+    pub dispatch_us: f64,
 }
 
 impl Default for Aggregate {
@@ -142,6 +144,7 @@ impl Default for Aggregate {
             clients: 32,
             partitions: 1,
             strategy: Strategy::Bound,
+            dispatch_us: 0.0,
         }
     }
 }
@@ -212,6 +215,9 @@ pub struct Store {
     pub command_keys: u32,
     /// Keys that a unit draws before it sends what its buffers hold and looks at what others have sent.
     pub round: u32,
+    /// KiB of the pages that an index lies on, as far as page tables are simulated; what is measured lies on what the
+    /// kernel gives.
+    pub page_kib: u32,
 }
 
 impl Default for Store {
@@ -224,6 +230,7 @@ impl Default for Store {
             batch: 128,
             command_keys: 0,
             round: 8192,
+            page_kib: 2048,
         }
     }
 }

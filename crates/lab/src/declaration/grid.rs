@@ -94,6 +94,25 @@ impl Experiment {
     }
 }
 
+impl Point {
+    /// The point with these values of settings that it has and that were left to their defaults.
+    ///
+    /// # Errors
+    /// A value that a setting cannot take.
+    pub(crate) fn with_defaults(&self, values: &Table) -> Result<Point, String> {
+        let least =
+            ["kind", "machine"].iter().filter_map(|name| Some((name.to_string(), self.named.get(*name)?.clone())));
+        let usual = Settings::from_named(&least.collect())?.named()?;
+        let mut named = self.named.clone();
+        for (name, value) in values {
+            if named.get(name).is_some_and(|own| usual.get(name) == Some(own)) {
+                named.insert(name.clone(), value.clone());
+            }
+        }
+        typed(named)
+    }
+}
+
 /// A value as TOML reads it, else the text itself.
 fn value_of(text: &str) -> Value {
     toml::from_str::<Table>(&format!("v = {text}"))

@@ -73,11 +73,21 @@ pub struct MachineUse {
     pub cores: Cores,
     /// The kernel's automatic NUMA balancing. Only measured runs can have it.
     pub numa_balancing: bool,
+    /// Whose system is simulated on it, for what is assumed of that system (`data/assumptions.toml`); empty: this
+    /// product, of which nothing is. What is measured is this product, whatever stands here.
+    pub system: String,
 }
 
 impl Default for MachineUse {
     fn default() -> MachineUse {
-        MachineUse { machine: String::new(), nodes: 0, cpus_per_node: 0, cores: Cores::All, numa_balancing: false }
+        MachineUse {
+            machine: String::new(),
+            nodes: 0,
+            cpus_per_node: 0,
+            cores: Cores::All,
+            numa_balancing: false,
+            system: String::new(),
+        }
     }
 }
 
@@ -166,6 +176,7 @@ impl Settings {
                 positive("rows", a.rows)?;
                 positive("clients", u64::from(a.clients))?;
                 positive("partitions", u64::from(a.partitions))?;
+                not_negative("dispatch_us", a.dispatch_us)?;
                 not_negative("row_bytes", a.row_bytes)?;
                 not_negative("row_ns", a.row_ns)
             }
@@ -182,6 +193,7 @@ impl Settings {
                 positive("keys", s.keys)?;
                 positive("entry_bytes", u64::from(s.entry_bytes))?;
                 positive("batch", u64::from(s.batch))?;
+                positive("page_kib", u64::from(s.page_kib))?;
                 positive("round", u64::from(s.round))
             }
             Workload::Shifting(s) => shifting::check(s),

@@ -25,7 +25,8 @@ use crate::views;
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
 
-/// A database in memory, and with a folder on the disk. Clones are handles to the same one; it goes when the last handle, session and result goes.
+/// A database in memory, and with a folder on the disk. Clones are handles to the same one; it goes when the last
+/// handle, session and result goes.
 ///
 /// ```
 /// use nearside::Database;

@@ -37,8 +37,8 @@ pub(crate) trait Journal: Debug + Send + Sync {
     /// See the trait.
     fn gate(&self) -> &RwLock<()>;
 
-    /// Does the long part of keeping a version that is about to be committed, while others commit: what it brings to the
-    /// disk stays there as long as what it returns is held.
+    /// Does the long part of keeping a version that is about to be committed, while others commit: what it brings to
+    /// the disk stays there as long as what it returns is held.
     ///
     /// # Errors
     /// It cannot be kept.

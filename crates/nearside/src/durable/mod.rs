@@ -57,7 +57,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// See the module; one of a database that has a folder.
 #[derive(Debug)]
-pub(crate) struct Durable {
+struct Durable {
     folder: Folder,
     gate: RwLock<()>,
     catalog: Weak<Catalog>,

@@ -2,8 +2,8 @@
 //!
 //! A record is of one of two kinds. A *state* says what a commit has put, changed and taken away in the catalog: names
 //! and definitions. A checkpoint is a state that puts everything, with the segments and deltas of all tables; a commit
-//! that brings segments is one. *Rows* are what a statement has added to a table's delta and which rows died, by the numbers that
-//! rows have while the log lasts: see [`storage::TableRow`].
+//! that brings segments is one. *Rows* are what a statement has added to a table's delta and which rows died, by the
+//! numbers that rows have while the log lasts: see [`storage::TableRow`].
 //!
 //! A state is JSON and, behind it, what JSON cannot hold: arrow schemas and batches, lists of deleted rows. Rows are
 //! numbers and arrow batches.

@@ -10,8 +10,8 @@ extensions_options! {
         pub statement_timeout_ms: u64, default = 0
         /// Bytes that one statement may hold at a time beside the tables; 0 means only the database's budget limits it.
         pub statement_memory_bytes: u64, default = 0
-        /// Whether statements that write end once what they wrote is on the disk, of a database in a folder; otherwise it
-        /// is there a fifth of a second later, and a crash may take what was committed last
+        /// Whether statements that write end once what they wrote is on the disk, of a database in a folder; otherwise
+        /// it is there a fifth of a second later, and a crash may take what was committed last
         pub synchronous_commit: bool, default = true
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true

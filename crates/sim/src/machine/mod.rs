@@ -36,6 +36,7 @@ use crate::constants::Constants;
 use crate::flow::Resource;
 
 pub use links::Link;
+pub use published::MOVED_PER_WRITTEN;
 
 /// A specification file is no longer than this.
 const FILE_BYTES_MAX: u64 = 64 << 20;

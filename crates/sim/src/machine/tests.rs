@@ -23,7 +23,9 @@ fn every_published_machine_is_there_with_its_figures() {
     assert_eq!(sgi.bandwidth(0, 1), 9.5e9);
     assert_eq!(sgi.hops(0, 1), 1.0);
     let opteron = Machine::parse("nbb-opteron-8").unwrap();
-    assert!((opteron.total_local() / GIB - 8.0 * 6.311).abs() < 1e-6, "{}", opteron.total_local());
+    let written = 8.0 * 6.311;
+    assert!((opteron.total_local() / GIB - written * 2.0).abs() < 1e-6, "what is written is read and goes back");
+    assert!((opteron.bandwidth(0, 1) / GIB - 4.490).abs() < 1e-6, "links carry one each way");
     assert_eq!(Machine::parse("ivybridge-ex-16").unwrap().total_local() / GIB, 16.0 * 47.5);
 }
 

@@ -37,12 +37,15 @@ pub struct Pass {
     pub entry_ns: f64,
     /// Where the bytes lie.
     pub lies: Lies,
+    /// Bytes that go back to memory for each byte read. They load controllers; over links they go the other way than
+    /// what is read, which is more, so they are not what links run out of.
+    pub back: f64,
 }
 
 impl Pass {
     /// A column scan: entries of eight bytes, compared with a constant (ERIS Figure 9).
     pub fn scan(bytes: f64, lies: Lies, constants: &Constants) -> Pass {
-        Pass { bytes, entry_bytes: 8.0, entry_ns: constants.scan_ns_per_row(), lies }
+        Pass { bytes, entry_bytes: 8.0, entry_ns: constants.scan_ns_per_row(), lies, back: 0.0 }
     }
 
     /// The statement: items are bytes.
@@ -55,9 +58,10 @@ impl Pass {
             let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);
             let cpu = TaskStage::cpu(share / self.entry_bytes * self.entry_ns);
             let stage = match self.lies {
-                Lies::Owned => cpu.read(home, share),
-                Lies::Interleaved => cpu.read_over(&everywhere, share),
-                Lies::On(node) => cpu.read(node, share),
+                Lies::Owned => cpu.read(home, share * (1.0 + self.back)),
+                // What others write back to this node is as much as this node writes back to all.
+                Lies::Interleaved => cpu.read_over(&everywhere, share).read(home, share * self.back),
+                Lies::On(node) => cpu.read(node, share * (1.0 + self.back)),
             };
             graph.add(Task::new(Affinity::Slot(SlotId(slot)), stage));
         }

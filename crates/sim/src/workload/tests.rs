@@ -98,6 +98,13 @@ fn units_have_more_of_their_tree_in_cache() {
     assert!(units.miss_ratio(&machine) < shared.miss_ratio(&machine));
     assert_eq!(units.shared_hits(&machine), 0.0);
     assert!(shared.shared_hits(&machine) > 0.5);
+    let small_pages = |lookups: &Lookups| Lookups { page_bytes: 4096.0, ..lookups.clone() };
+    // Page tables take of the cache, and nodes share less of them than of what every look-up passes.
+    assert!(small_pages(&shared).misses(&machine) >= shared.misses(&machine));
+    assert!(small_pages(&shared).shared_hits(&machine) < shared.shared_hits(&machine));
+    let [far, near] = [1e9, 1e4].map(|keys| Lookups { keys, ..small_pages(&shared) });
+    assert!(far.hits(&machine).windows(2).all(|pair| pair[0] >= pair[1] - 1e-9), "upper levels are asked for more");
+    assert!(near.hits(&machine).iter().all(|hit| *hit == 1.0), "all of a small index is held");
 }
 
 #[test]

@@ -14,11 +14,13 @@
 //! Queries that Table 5.1 leaves out can be run with a `q` and `t` of one's own only. Memory that is not striped is
 //! taken to be some columns, each whole on one node, in turn: the thesis does not say where first touch left it. A task
 //! costs what it costs this product: what the thesis' scheduler needs for one is not printed. What memory a query waits
-//! for is all that its loops read.
+//! for is all that its loops read: a thread that waits pulls what controllers move while one writes (Table 2.4), since
+//! nothing is printed of reading.
 
 use model::plain::PlainJob;
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
+use sim::machine::MOVED_PER_WRITTEN;
 use sim::workload::stream::{Lies, Pass};
 use sim::workload::{Graph, RepeatedStatement, Task, TaskStage, near};
 
@@ -28,9 +30,11 @@ use crate::result::{Metric, Outcome};
 
 const GIB: f64 = (1u64 << 30) as f64;
 const ALWAYS: u64 = u64::MAX;
-/// Elements of STREAM's arrays (section 2.1), and bytes that its triad counts for one.
+/// Elements of STREAM's arrays (section 2.1), and bytes that its triad counts for one: two are read and one is written,
+/// which is read before, so as many are read; the one that was written goes back besides.
 const STREAM_ELEMENTS: f64 = 2e8;
 const TRIAD_BYTES: f64 = 24.0;
+const TRIAD_BACK: f64 = 8.0 / TRIAD_BYTES;
 /// Tasks for each cpu: what balances a loop without costing much.
 const TASKS_PER_CPU: usize = 8;
 const KIB: f64 = 1024.0;
@@ -48,10 +52,10 @@ fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let lies = if l.striped { Lies::Interleaved } else { Lies::Owned };
     let constants = &bench.options.constants;
     let bytes = STREAM_ELEMENTS * TRIAD_BYTES;
-    let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row(), lies };
+    let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row(), lies, back: TRIAD_BACK };
     let graph = pass.graph(&bench.machine, &bench.options.layout(&bench.machine));
     let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;
-    Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
+    Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / (1.0 + TRIAD_BACK) / GB))
 }
 
 fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
@@ -78,7 +82,11 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let node = &bench.machine.nodes()[bench.nodes()[0]];
     let together = curve.get(node.cpus.min(node.cores).max(1) - 1).or(curve.last()).copied().unwrap_or(1.0) * GIB;
     let waited_ns_per_byte = if node.cpus > node.cores { 0.0 } else { node.cpus as f64 / together * NS };
-    let part = NodePart { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread, waited_ns_per_byte };
+    let part = NodePart {
+        cpu_ns: (1.0 - q) * job.t_s * NS,
+        bytes: q * job.t_s * thread * MOVED_PER_WRITTEN,
+        waited_ns_per_byte: waited_ns_per_byte / MOVED_PER_WRITTEN,
+    };
     bench.options.settings = if l.aware {
         Settings { affinities: Affinities::Hard, ..Settings::default() }
     } else {

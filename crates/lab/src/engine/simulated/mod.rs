@@ -66,7 +66,11 @@ impl Engine for SimEngine {
         if conditions.stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
-        let options = self.options(conditions);
+        let told = crate::assumption::of_point(point).map(|one| format!("assumed: {}", one.told()));
+        let told: Vec<String> = told.collect();
+        let point = crate::assumption::settings_of(point).map_err(RunError::Refused)?;
+        let mut options = self.options(conditions);
+        options.constants = crate::assumption::constants_of(&options.constants, &point).map_err(RunError::Refused)?;
         // Shares its list of what is read with all clones that the run makes.
         let constants = options.constants.clone();
         let machine = machine_of(&point.settings.machine)?;
@@ -82,7 +86,8 @@ impl Engine for SimEngine {
             Workload::Recorded(statements) => recorded::run(bench, statements),
             Workload::Modelled(_) => Err(RunError::Refused("the model computes this; it is not simulated".to_string())),
         }?;
-        Ok(Outcome { constants: constants.read().into_iter().map(str::to_string).collect(), ..outcome })
+        let notes = outcome.notes.iter().cloned().chain(told).collect();
+        Ok(Outcome { constants: constants.read().into_iter().map(str::to_string).collect(), notes, ..outcome })
     }
 
     /// Cpus times virtual seconds: how many tasks there are at a time, and how often they end.

@@ -59,7 +59,7 @@ fn lookup(bench: Bench, s: &Store, processing: bool) -> Result<Outcome, RunError
         Operation::Upsert => Lookups::upserts(keys, index),
         _ => Lookups::new(keys, index),
     };
-    let lookups = Lookups { per_task: f64::from(s.round), ..lookups };
+    let lookups = Lookups { per_task: f64::from(s.round), page_bytes: f64::from(s.page_kib) * 1024.0, ..lookups };
     let layout = bench.options.layout(&bench.machine);
     let graph = lookups.graph(&bench.machine, &layout, &bench.options.constants);
     let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;

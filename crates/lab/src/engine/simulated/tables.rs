@@ -11,6 +11,7 @@ use crate::result::Outcome;
 
 pub(super) fn run(mut bench: Bench, a: &Aggregate) -> Result<Outcome, RunError> {
     bench.options.settings = settings_of(a.strategy);
+    bench.options.dispatch_ns = (a.dispatch_us * 1e3) as u64;
     let nodes = bench.nodes();
     let rows = a.rows as f64 / f64::from(a.partitions);
     let query = |table: u32| {
