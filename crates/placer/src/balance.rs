@@ -5,8 +5,7 @@ use crate::decide::Placer;
 use crate::decision::{Decision, Reason};
 use crate::group::Scene;
 use crate::limits::{
-    AS_GOOD, BUSY_MIN, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN,
-    UNBALANCED_MIN,
+    AS_GOOD, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN, UNBALANCED_MIN,
 };
 use crate::memory::Room;
 use crate::plan::{Loads, Place, is_unbalanced};

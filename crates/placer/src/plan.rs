@@ -1,7 +1,7 @@
 //! Loads of nodes as they are, and as they would be.
 
 use crate::history::{History, Resource};
-use crate::limits::AS_GOOD;
+use crate::limits::{AS_GOOD, BUSY_MIN, UNBALANCED_MIN};
 use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What each item takes from each node per second of one resource, and what nodes have of it.
