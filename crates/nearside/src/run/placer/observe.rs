@@ -74,11 +74,13 @@ pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation>
     before.written = written;
     let together = pairs(&before.together, &old_together, &places);
     let usable = inner.topology.usable_cpus();
+    let is_limited = inner.topology.memory_limit_bytes().is_some_and(|limit| limit <= inner.topology.memory_bytes());
     let node = |id: &NodeId| {
         let cpus = inner.topology.node(*id).map_or(0, |node| node.cpus.iter().filter(|c| usable.contains(c)).count());
         let bandwidth = bandwidth.get(id).copied().unwrap_or(f64::INFINITY);
         let free_bytes = node_free_bytes(&inner.topology, *id);
-        let bytes = inner.topology.node(*id).map_or(0, |node| node.memory_bytes);
+        // Where it is the process that may take no more, no other node has more room.
+        let bytes = if is_limited { 0 } else { inner.topology.node(*id).map_or(0, |node| node.memory_bytes) };
         let package = inner.topology.home_package(*id).map(|package| package.0);
         Node { id: *id, bandwidth, cpus: cpus as f64, bytes, free_bytes, package }
     };
