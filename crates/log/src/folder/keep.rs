@@ -4,7 +4,7 @@
 //! - A column or dictionary that is on the disk is not written again, whichever segment has it.
 //! - A file that is in no checkpoint is there as long as somebody holds it; then it goes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use storage::{Column, ColumnId, DictionaryId, Segment, StoreError};
 
 use super::{Folder, Known};
 use crate::data::{DataFile, ItemPlace, Pace, data_path, write_data};
-use crate::error::{ReadError, WriteError};
+use crate::error::{Health, ReadError, WriteError};
 use crate::files::Files;
 use crate::manifest::{ColumnEntry, SegmentEntry};
 
@@ -23,6 +23,7 @@ use crate::manifest::{ColumnEntry, SegmentEntry};
 pub struct KeptFiles {
     known: Arc<Mutex<Known>>,
     files: Arc<dyn Files>,
+    health: Arc<Health>,
     path: PathBuf,
     numbers: BTreeSet<u64>,
 }
@@ -41,6 +42,7 @@ impl Folder {
     pub(super) fn kept(&self, segment: &Segment, pace: &Pace<'_>) -> Result<(KeptFiles, SegmentEntry), WriteError> {
         self.writable()?;
         let mut kept = self.hold();
+        let dictionaries = self.dictionaries_of(segment, &mut kept, pace)?;
         let mut columns = Vec::with_capacity(segment.columns().len());
         let mut fresh: Vec<(usize, &Column, ColumnId)> = Vec::new();
         for column in segment.columns() {
@@ -55,7 +57,8 @@ impl Folder {
                     Err(columns.len())
                 }
             };
-            columns.push((place, self.dictionary_of(column, &mut kept, pace)?));
+            let dictionary = column.as_coded().map(|coded| coded.dictionary().id());
+            columns.push((place, dictionary.and_then(|id| dictionaries.get(&id).copied())));
         }
         let items = fresh.iter().map(|(_, column, _)| written(write_column(column))).collect::<Result<Vec<_>, _>>()?;
         let file = self.write_file(&items, &mut kept, pace)?;
@@ -79,27 +82,41 @@ impl Folder {
         KeptFiles {
             known: Arc::clone(&self.known),
             files: Arc::clone(&self.files),
+            health: Arc::clone(&self.health),
             path: self.path.clone(),
             numbers: BTreeSet::new(),
         }
     }
 
-    /// Where the dictionary of a column is, which is written if it is not there yet.
-    fn dictionary_of(
+    /// Where the dictionaries of a segment are; those that are not there yet are written, into one file.
+    fn dictionaries_of(
         &self,
-        column: &Column,
+        segment: &Segment,
         kept: &mut KeptFiles,
         pace: &Pace<'_>,
-    ) -> Result<Option<ItemPlace>, WriteError> {
-        let Some(dictionary) = column.as_coded().map(|coded| coded.dictionary()) else { return Ok(None) };
-        let id: DictionaryId = dictionary.id();
-        if let Some(place) = kept.find(|known| known.dictionaries.get(&id)) {
-            return Ok(Some(place));
+    ) -> Result<HashMap<DictionaryId, ItemPlace>, WriteError> {
+        let mut places = HashMap::new();
+        let mut fresh: Vec<DictionaryId> = Vec::new();
+        let mut items = Vec::new();
+        for dictionary in segment.columns().iter().filter_map(|column| column.as_coded()).map(|of| of.dictionary()) {
+            let id = dictionary.id();
+            if places.contains_key(&id) || fresh.contains(&id) {
+                continue;
+            }
+            match kept.find(|known| known.dictionaries.get(&id)) {
+                Some(place) => drop(places.insert(id, place)),
+                None => {
+                    fresh.push(id);
+                    items.push(written(write_dictionary(dictionary))?);
+                }
+            }
         }
-        let file = self.write_file(&[written(write_dictionary(dictionary))?], kept, pace)?;
-        let place = file.map(|file| ItemPlace { file, item: 0 });
-        self.known.lock().dictionaries.extend(place.map(|place| (id, place)));
-        Ok(place)
+        if let Some(file) = self.write_file(&items, kept, pace)? {
+            let fresh = fresh.into_iter().zip(0..).map(|(id, item)| (id, ItemPlace { file, item }));
+            places.extend(fresh);
+            self.known.lock().dictionaries.extend(places.iter().map(|(id, place)| (*id, *place)));
+        }
+        Ok(places)
     }
 
     /// Writes a file of these, which is held; none where there are none.
@@ -168,6 +185,10 @@ impl Drop for KeptFiles {
             known.loose.remove(&file);
             known.columns.retain(|_, place| place.file != file);
             known.dictionaries.retain(|_, place| place.file != file);
+            if self.health.check().is_err() {
+                // A manifest may have its name that nobody knows to be on the disk.
+                continue;
+            }
             // Best effort: whoever opens the folder removes what nothing refers to.
             let _ = self.files.remove(&data_path(&self.path, file));
         }
