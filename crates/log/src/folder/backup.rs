@@ -50,7 +50,7 @@ impl Folder {
             Ok(_) => return Err(WriteError::NotEmpty { path: to.to_path_buf() }),
             Err(error) => return Err(health.stop(to, "listing the folder", &error)),
         }
-        let (manifest, extent, _held) = self.held()?;
+        let Held { manifest, extent, .. } = &self.held()?;
         let mut report = BackupReport { files: 1, bytes: 0, last: Lsn(0) };
         for file in &manifest.files {
             let (from, to) = (data_path(&self.path, file.number), data_path(to, file.number));
@@ -62,7 +62,7 @@ impl Folder {
             }
         }
         let (from, place) = (self.log_place(), self.log_place().elsewhere(to));
-        for (number, bytes) in extent.files {
+        for (number, bytes) in extent.files.iter().copied() {
             report.files += 1;
             report.bytes += self.copy_file(&from.file(number), &place.file(number), bytes, paced, health)?;
         }
@@ -72,9 +72,9 @@ impl Folder {
         Ok(report)
     }
 
-    /// The last checkpoint and the log behind it, which stay as long as what comes with them is held. What is appended
+    /// The last checkpoint and the log behind it, which stay as long as what it gives is held. What is appended
     /// later may rest on a later checkpoint.
-    fn held(&self) -> Result<(Arc<Manifest>, Extent, (KeptFiles, HeldLog)), WriteError> {
+    fn held(&self) -> Result<Held, WriteError> {
         let _turn = self.turn.lock();
         let mut files = self.hold();
         files.hold_checkpoint();
@@ -82,7 +82,7 @@ impl Folder {
         let extent = self.log.extent(manifest.log_file)?;
         self.known.lock().log_pins.push(manifest.log_file);
         let log = HeldLog { known: Arc::clone(&self.known), first: manifest.log_file };
-        Ok((manifest, extent, (files, log)))
+        Ok(Held { manifest, extent, _files: files, _log: log })
     }
 
     /// Copies the first bytes of a file, or all, and syncs it.
@@ -113,6 +113,14 @@ impl Folder {
         target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
         Ok(bytes)
     }
+}
+
+/// What a backup copies, which stays as long as this is held.
+struct Held {
+    manifest: Arc<Manifest>,
+    extent: Extent,
+    _files: KeptFiles,
+    _log: HeldLog,
 }
 
 /// Files of the log from one on, which stay.
