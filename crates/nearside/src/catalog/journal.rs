@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -19,8 +18,8 @@ use crate::error::Result;
 pub(crate) struct WrittenRows<'a> {
     /// The table.
     pub table: u64,
-    /// Rows of some parts, with the number of the first of them; the others follow.
-    pub added: &'a [(usize, u32, &'a RecordBatch)],
+    /// Rows, a batch for each part, with the number of the first of them; the others follow.
+    pub added: &'a [(u32, &'a RecordBatch)],
     /// Rows that died.
     pub dead: &'a [TableRow],
 }
@@ -42,7 +41,7 @@ pub(crate) trait Journal: Debug + Send + Sync {
     ///
     /// # Errors
     /// It cannot be kept.
-    fn ahead(self: Arc<Self>, version: &TableVersion) -> Result<Ahead>;
+    fn ahead(&self, version: &TableVersion) -> Result<Ahead>;
 
     /// A state is about to take the place of another.
     ///

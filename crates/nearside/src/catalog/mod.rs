@@ -603,7 +603,7 @@ impl Catalog {
     /// # Errors
     /// As there.
     pub(crate) fn ahead(&self, version: &TableVersion) -> Result<Option<Ahead>> {
-        self.journal.get().map(|journal| Arc::clone(journal).ahead(version)).transpose()
+        self.journal.get().map(|journal| journal.ahead(version)).transpose()
     }
 
     /// Who is told of commits, where they last.

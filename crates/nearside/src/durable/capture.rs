@@ -206,7 +206,7 @@ fn content(table: &TableEntry, blobs: &mut BlobsWriter, keep: &mut Keep<'_>) -> 
                 Some(Ok(TableRow::Delta { row })) => Ok(row),
                 _ => Err(Error::Internal("a row of a delta that is none".into())),
             };
-            content.delta.extend(delta_piece(table, part, version, &number, blobs)?);
+            content.delta.extend(delta_piece(table, version, &number, blobs)?);
         }
         first += of_part.segments.len();
     }
@@ -216,7 +216,6 @@ fn content(table: &TableEntry, blobs: &mut BlobsWriter, keep: &mut Keep<'_>) -> 
 /// The live rows of a segment that a delta's rows were made into; `None` where there are none.
 fn delta_piece(
     table: &TableEntry,
-    part: usize,
     version: &SegmentVersion,
     number: &dyn Fn(u32) -> Result<u32>,
     blobs: &mut BlobsWriter,
@@ -232,7 +231,7 @@ fn delta_piece(
     for row in rows {
         numbers.extend_from_slice(&number(row)?.to_le_bytes());
     }
-    Ok(Some(DeltaPiece { part, numbers: blobs.add(&numbers), rows: blobs.add_batch(&batch)? }))
+    Ok(Some(DeltaPiece { numbers: blobs.add(&numbers), rows: blobs.add_batch(&batch)? }))
 }
 
 /// A table in files.

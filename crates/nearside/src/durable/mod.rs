@@ -33,7 +33,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use log_store::{CheckFailure, CheckReport, CheckpointReport, Disk, Files, Folder, FolderOptions, KeptFiles, Lsn};
+use log_store::{
+    CheckFailure, CheckReport, CheckpointReport, Disk, Files, Folder, FolderOptions, KeptFiles, Lsn, OpenError,
+};
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage::{Segment, SegmentVersion, Serial, TableVersion};
 
@@ -52,6 +54,8 @@ const COMMIT: u16 = 1;
 const SYNC_EVERY: Duration = Duration::from_millis(200);
 /// Bytes of the log after which a checkpoint is made, so that opening replays no more.
 const CHECKPOINT_BYTES: u64 = 256 << 20;
+/// How long a database that was dropped may keep its folder at most.
+const LETS_GO_WITHIN: Duration = Duration::from_secs(2);
 /// How long after a checkpoint failed the next one is tried.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -80,11 +84,7 @@ pub(crate) fn open(inner: &Arc<Inner>, path: &Path) -> Result<()> {
 }
 
 fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()> {
-    let options = FolderOptions::default();
-    let folder = match Folder::exists(files.as_ref(), path)? {
-        true => Folder::open(Arc::clone(files), path, &options)?,
-        false => Folder::create(Arc::clone(files), path, &options)?,
-    };
+    let folder = opened(files, path)?;
     let running = Arc::new(RunningStatement::start(inner, inner.default_planner()));
     let mut picture = Picture::empty();
     if !folder.catalog().is_empty() {
@@ -95,7 +95,7 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
         let record = record?;
         replayed += 1;
         let applied = picture.apply(&record.payload, &running);
-        applied.map_err(|e| Error::Execution(format!("record {} of the log: {e}", record.lsn.0)))?;
+        applied.map_err(|e| Error::Disk(format!("record {} of the log: {e}", record.lsn.0)))?;
     }
     let next = picture.next();
     let has_deltas = picture.has_deltas();
@@ -121,6 +121,25 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
     thread.spawn(move || run(&weak)).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
     inner.catalog.set_journal(durable);
     Ok(())
+}
+
+/// The folder, opened or made. Where a database of this process has it that was just dropped, it lets go of it once
+/// what it has on its way has ended: that is waited for.
+fn opened(files: &Arc<dyn Files>, path: &Path) -> Result<Folder> {
+    let (options, own) = (FolderOptions::default(), format!("process {}", std::process::id()));
+    let until = Instant::now() + LETS_GO_WITHIN;
+    loop {
+        let opened = match Folder::exists(files.as_ref(), path)? {
+            true => Folder::open(Arc::clone(files), path, &options),
+            false => Folder::create(Arc::clone(files), path, &options),
+        };
+        match opened {
+            Err(OpenError::Locked { owner, .. }) if owner == own && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return Ok(other?),
+        }
+    }
 }
 
 /// Verifies every byte of a folder that nobody has open.
@@ -167,7 +186,7 @@ impl Journal for Durable {
         &self.gate
     }
 
-    fn ahead(self: Arc<Self>, version: &TableVersion) -> Result<Ahead> {
+    fn ahead(&self, version: &TableVersion) -> Result<Ahead> {
         let keep = |of: &SegmentVersion| Ok(self.folder.keep(&of.segment, &|_bytes| true)?);
         let kept: Vec<KeptFiles> = version.segments().map(keep).collect::<Result<_>>()?;
         Ok(Box::new(kept))
@@ -187,7 +206,7 @@ impl Journal for Durable {
     }
 
     fn rows(&self, rows: WrittenRows<'_>) -> Result<()> {
-        let added = rows.added.iter().map(|(part, first, batch)| (*part, *first, *batch));
+        let added = rows.added.iter().map(|(first, batch)| (*first, *batch));
         self.folder.log().append(COMMIT, &record::write_rows(rows.table, added, rows.dead)?)?;
         Ok(())
     }
@@ -197,6 +216,9 @@ impl Journal for Durable {
         let last = log.last();
         if log.durable() < last {
             log.wait_durable(last)?;
+        }
+        if log.bytes_since(Lsn(self.checkpointed.load(Ordering::Relaxed))) >= CHECKPOINT_BYTES {
+            self.settle_later();
         }
         Ok(())
     }

@@ -172,11 +172,10 @@ pub(super) struct SegmentOf {
     pub deleted: Option<Blob>,
 }
 
-/// Rows of a delta, of one part.
+/// Rows of a delta. Which part they were of is not told: where they are loaded they get one anew.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeltaPiece {
-    pub part: usize,
     /// The rows' numbers, each of four bytes.
     pub numbers: Blob,
     /// The rows as arrow.
@@ -187,8 +186,8 @@ pub(super) struct DeltaPiece {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rows {
     pub table: u64,
-    /// Of some parts rows, and the number of the first of them; the others follow.
-    pub added: Vec<(usize, u32, RecordBatch)>,
+    /// Rows, and the number of the first of them; the others follow.
+    pub added: Vec<(u32, RecordBatch)>,
     pub dead: Vec<TableRow>,
 }
 
@@ -281,7 +280,7 @@ pub(super) fn write_state(state: &State, blobs: &BlobsWriter) -> Result<Vec<u8>>
 /// Rows as bytes.
 pub(super) fn write_rows<'a>(
     table: u64,
-    added: impl ExactSizeIterator<Item = (usize, u32, &'a RecordBatch)>,
+    added: impl ExactSizeIterator<Item = (u32, &'a RecordBatch)>,
     dead: &[TableRow],
 ) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(64 + 8 * dead.len());
@@ -297,8 +296,7 @@ pub(super) fn write_rows<'a>(
         bytes.extend_from_slice(&row.to_le_bytes());
     }
     bytes.extend_from_slice(&(added.len() as u32).to_le_bytes());
-    for (part, first, batch) in added {
-        bytes.extend_from_slice(&(part as u32).to_le_bytes());
+    for (first, batch) in added {
         bytes.extend_from_slice(&first.to_le_bytes());
         let batch = ipc(batch)?;
         bytes.extend_from_slice(&(batch.len() as u64).to_le_bytes());
@@ -331,9 +329,9 @@ fn read_rows(mut rest: Rest<'_>) -> Result<Rows> {
     }
     let mut added = Vec::new();
     for _ in 0..rest.u32()? {
-        let (part, first) = (rest.u32()? as usize, rest.u32()?);
+        let first = rest.u32()?;
         let len = rest.len()?;
-        added.push((part, first, batch_of(rest.take(len)?)?));
+        added.push((first, batch_of(rest.take(len)?)?));
     }
     match rest.0 {
         [] => Ok(Rows { table, added, dead }),
@@ -385,5 +383,5 @@ fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
 }
 
 pub(super) fn malformed(what: &str) -> Error {
-    Error::Execution(format!("a record of the commit log is not what was written: {what}"))
+    Error::Disk(format!("a commit is not what was written: {what}; restore the folder from a backup"))
 }

@@ -142,7 +142,7 @@ impl Picture {
                 }
             }
         }
-        for (_, first, batch) in rows.added {
+        for (first, batch) in rows.added {
             table.delta.add((0..).map(|row| first.wrapping_add(row)), batch)?;
         }
         Ok(())
@@ -161,7 +161,7 @@ impl Picture {
     /// Makes it what exists, in a state without anything.
     ///
     /// # Errors
-    /// Files that are missing or damaged, no memory: with what would be needed.
+    /// Files that are missing or damaged, no memory: of which table.
     pub(super) fn load(self, folder: &Folder, running: &Arc<RunningStatement>) -> Result<CatalogState> {
         let mut state = CatalogState::clone(&running.catalog);
         self.schemas.iter().filter(|schema| *schema != DEFAULT_SCHEMA).for_each(|schema| {
@@ -179,7 +179,10 @@ impl Picture {
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
                     let loaded = table.load(id, &name, folder, running);
-                    let loaded = loaded.map_err(|e| Error::Execution(format!("table '{}': {e}", name.shown())))?;
+                    let loaded = loaded.map_err(|error| match error {
+                        Error::Memory(text) => Error::Memory(format!("table '{}': {text}", name.shown())),
+                        other => Error::Disk(format!("table '{}': {other}", name.shown())),
+                    })?;
                     state.put_table(name, loaded)?;
                 }
             }

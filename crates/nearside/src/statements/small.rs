@@ -249,13 +249,13 @@ impl Routed {
     }
 
     /// The rows of each part, with the number of the first.
-    fn added<'a>(&'a self, rows: &'a RecordBatch, write: &DeltasWrite) -> Vec<(usize, u32, &'a RecordBatch)> {
+    fn added<'a>(&'a self, rows: &'a RecordBatch, write: &DeltasWrite) -> Vec<(u32, &'a RecordBatch)> {
         let first_rows = write.first_rows();
         match self {
             Routed::One(_) if rows.num_rows() == 0 => Vec::new(),
-            Routed::One(part) => first_rows.take(1).map(|first| (*part, first, rows)).collect(),
+            Routed::One(_) => first_rows.take(1).map(|first| (first, rows)).collect(),
             Routed::Several { parts, .. } => {
-                parts.iter().zip(first_rows).map(|((part, rows), first)| (*part, first, rows)).collect()
+                parts.iter().zip(first_rows).map(|((_, rows), first)| (first, rows)).collect()
             }
         }
     }
