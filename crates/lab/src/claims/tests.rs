@@ -157,15 +157,19 @@ fn inputs_and_the_table_are_reported_without_a_run() {
     assert!(error.to_string().contains("V99"));
 }
 
-#[test]
-fn what_could_not_come_out_otherwise_does_not_hold() {
-    let only = ["N5".to_string()];
+/// One claim, judged.
+fn judged(claim: &str) -> Evaluation {
+    let only = [claim.to_string()];
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
     let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
-    let found =
-        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
+    evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged")
+}
+
+#[test]
+fn what_could_not_come_out_otherwise_does_not_hold() {
+    let found = judged("N5");
     assert_eq!(found.claims[0].verdict, Verdict::ByConstruction);
     assert!(found.claims[0].reason.contains("The thesis' own formula"));
     assert_eq!((found.count(Verdict::Holds), found.count(Verdict::ByConstruction)), (0, 1));
@@ -173,13 +177,7 @@ fn what_could_not_come_out_otherwise_does_not_hold() {
 
 #[test]
 fn what_an_assumption_was_chosen_by_does_not_hold() {
-    let only = ["E9".to_string()];
-    let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
-    let options = Options { seed: 1, threads: 1, revision: "test".into() };
-    let stop = AtomicBool::new(false);
-    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
-    let found =
-        evaluate(engines, &ClaimSelection { full: false, only: &only, changes: None }, context).expect("judged");
+    let found = judged("E9");
     assert_eq!((found.count(Verdict::Holds), found.count(Verdict::Fitted)), (0, 1), "{:?}", found.claims[0]);
     assert!(found.claims[0].reason.contains("links beside each other: remote_under_load = 1.11"));
     assert!(found.claims[0].assumed.contains(&"links beside each other".to_string()));

@@ -149,7 +149,16 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
 fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter) -> Result<Table> {
     // In the order of their names, so that the same table is written the same.
     let defaults: BTreeMap<_, _> = table.defaults.iter().collect();
-    let default = |(column, value): (&String, &_)| Ok((column.clone(), expr_to_sql(value)?.to_string()));
+    let default = |(column, value): (&String, &_)| {
+        let text = expr_to_sql(value).map_err(|_| {
+            let table = table.name.shown();
+            Error::Unsupported(format!(
+                "the default of column '{column}' of table '{table}' cannot be kept in a folder; write it as a plain \
+                 text, DEFAULT '10:00:00' say, or leave it out"
+            ))
+        })?;
+        Ok((column.clone(), text.to_string()))
+    };
     let lengths: BTreeMap<_, _> = table.lengths.iter().collect();
     let kept = table.placement.kept();
     let bounds = kept.bounds.map(|(values, shared)| Ok::<_, Error>((blobs.add_array(&values)?, shared))).transpose()?;
