@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use numa::{NodeId, Topology};
 use sched::{Affinity, Binding, Config, Preset, Scheduler, Stealing};
@@ -29,19 +29,17 @@ fn node_here(topology: &Topology) -> Option<NodeId> {
     numa::current_cpu().and_then(|cpu| topology.node_of_cpu(cpu))
 }
 
-/// Some milliseconds of computing, so that others have time to come.
-fn compute() {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(2) {
-        std::hint::spin_loop();
-    }
+/// Some milliseconds in which others have time to come. It sleeps: where a machine's cpus share fewer real ones, a task
+/// that computed would measure which of them the host lets run.
+fn take_a_while() {
+    thread::sleep(Duration::from_millis(2));
 }
 
 /// Runs `tasks` tasks with soft affinities to a node each; gives, per task, the node it ran on.
 fn ran_on(scheduler: &Scheduler, tasks: usize, wanted: impl Fn(usize) -> NodeId + Sync) -> Vec<Option<NodeId>> {
     let ran = Mutex::new(vec![None; tasks]);
     let body = |index: usize| {
-        compute();
+        take_a_while();
         ran.lock().unwrap()[index] = node_here(scheduler.topology());
     };
     scheduler.parallel_for(&statement(1), tasks, &|index| Affinity::near(wanted(index)), &body).unwrap();
