@@ -135,7 +135,7 @@ impl DeletedRows {
     }
 
     /// The rows, ascending, that are deleted and were not in an earlier version of the same segment.
-    pub(crate) fn since(&self, earlier: Option<&DeletedRows>) -> Vec<u32> {
+    pub fn since(&self, earlier: Option<&DeletedRows>) -> Vec<u32> {
         let mut rows = Vec::new();
         for (place, chunk) in self.chunks.iter().enumerate() {
             let Some(bits) = chunk else { continue };

@@ -8,3 +8,4 @@ mod prepared_write;
 pub(crate) mod query_reference;
 pub(crate) mod session;
 mod shaped;
+mod transactions;

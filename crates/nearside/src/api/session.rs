@@ -1,5 +1,6 @@
 //! [`Session`]: statements in, rows or a word of thanks out.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,6 +15,7 @@ use sqlparser::ast;
 
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
+use crate::api::transactions::{OfSession, control};
 use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
@@ -44,18 +46,20 @@ use crate::views;
 /// parks its own thread and never enters a runtime.
 #[derive(Clone, Debug)]
 pub struct Session {
-    inner: Arc<Inner>,
-    shared: Arc<SessionState>,
+    pub(super) inner: Arc<Inner>,
+    pub(super) shared: Arc<SessionState>,
 }
 
 #[derive(Debug)]
-struct SessionState {
+pub(super) struct SessionState {
     /// Functions and settings, and a number that tells settings apart.
     planner: RwLock<(Arc<Planner>, u64)>,
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
     shapes: Shapes,
+    /// The transaction that it has begun.
+    pub(super) transaction: OfSession,
 }
 
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
@@ -69,6 +73,7 @@ impl Session {
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),
+            transaction: OfSession::default(),
         };
         Session { inner, shared: Arc::new(shared) }
     }
@@ -118,11 +123,12 @@ impl Session {
     /// Runs the statement of a text; `written` where its tokens are known.
     fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
-        let (planner, settings) = self.planner();
-        let running = Arc::new(RunningStatement::start(&self.inner, planner));
-        running.statement.set_label(label(sql));
-        self.track(&running);
-        settled(self.outcome(sql, written, &running, settings)?, &running)
+        if let Some(statement) = control(sql)? {
+            return self.control(&statement);
+        }
+        // Run again, it is read again.
+        let written = Cell::new(written);
+        self.carry_out(&label(sql), &|running, settings| self.outcome(sql, written.take(), running, settings))
     }
 
     /// What comes of a statement.
@@ -166,9 +172,12 @@ impl Session {
     /// # Errors
     /// Wrong SQL, unknown names, a statement of another kind.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
-        let (planner, settings) = self.planner();
-        let running = Arc::new(RunningStatement::start(&self.inner, planner));
-        let (template, _) = Template::new(QuerySource::Text(sql.to_string()), &running, settings)?;
+        let template = Cell::new(None);
+        self.carry_out("PREPARE", &|running, settings| {
+            template.set(Some(Template::new(QuerySource::Text(sql.to_string()), running, settings)?.0));
+            Ok(Outcome::Done(Done::new("PREPARE")))
+        })?;
+        let template = template.take().ok_or_else(|| Error::Internal("a statement that was not prepared".into()))?;
         Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
 
@@ -190,12 +199,17 @@ impl Session {
         CancelHandle { shared: Arc::downgrade(&self.shared) }
     }
 
-    fn planner(&self) -> (Arc<Planner>, u64) {
+    pub(super) fn planner(&self) -> (Arc<Planner>, u64) {
         let planner = self.shared.planner.read();
         (Arc::clone(&planner.0), planner.1)
     }
 
-    fn track(&self, running: &Arc<RunningStatement>) {
+    /// Has other settings from now on.
+    pub(super) fn set_planner(&self, planner: (Arc<Planner>, u64)) {
+        *self.shared.planner.write() = planner;
+    }
+
+    pub(super) fn track(&self, running: &Arc<RunningStatement>) {
         let mut all = self.shared.running.lock();
         all.retain(|r| r.strong_count() > 0);
         all.push(Arc::downgrade(running));
@@ -209,6 +223,9 @@ impl Session {
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
+            AnyStatement::AlterSystem(_) if running.transaction.is_some() => Err(Error::Transaction(
+                "ALTER SYSTEM changes the process and cannot be undone: run it outside of a transaction".into(),
+            )),
             AnyStatement::AlterSystem(alter) => {
                 system::alter(&alter, &self.inner, &|| running.check().is_err()).map(Outcome::Done)
             }
@@ -235,14 +252,6 @@ impl Session {
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
                     return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);
-                }
-                ast::Statement::StartTransaction { .. }
-                | ast::Statement::Commit { .. }
-                | ast::Statement::Rollback { .. } => {
-                    return Err(Error::Unsupported(
-                        "transactions over several statements are not supported; each statement is atomic by itself"
-                            .into(),
-                    ));
                 }
                 _ => {}
             },
@@ -353,7 +362,7 @@ impl Session {
         Ok(Done::new("PREPARE"))
     }
 
-    fn change_settings(&self, change: impl FnOnce(&mut ConfigOptions) -> Result<()>) -> Result<()> {
+    pub(super) fn change_settings(&self, change: impl FnOnce(&mut ConfigOptions) -> Result<()>) -> Result<()> {
         let mut current = self.shared.planner.write();
         let planner = current.0.changed(change)?;
         *current = (Arc::new(planner), SETTINGS.fetch_add(1, Ordering::Relaxed));
@@ -410,14 +419,13 @@ impl Prepared {
     /// Another number of values than parameters, values that do not fit; otherwise as [`Session::run`].
     pub fn run(&self, values: &[ScalarValue]) -> Result<Outcome> {
         not_on_a_worker()?;
-        let session = &self.session;
-        let (planner, settings) = session.planner();
-        let running = Arc::new(RunningStatement::start(&session.inner, planner));
-        if profile::wanted(&running) || admission::is_wanted(&running) {
-            running.statement.set_label(label(&self.template.text()));
-        }
-        session.track(&running);
-        settled(self.template.start(values, Arc::clone(&running), settings)?, &running)
+        self.session.carry_out("", &|running, settings| {
+            let is_shown = running.transaction.is_some();
+            if is_shown || profile::wanted(running) || admission::is_wanted(running) {
+                running.statement.set_label(label(&self.template.text()));
+            }
+            self.template.start(values, Arc::clone(running), settings)
+        })
     }
 
     /// As [`Prepared::run`], and gives rows: a statement that writes gives one with the `count` of rows.
@@ -433,7 +441,7 @@ impl Prepared {
 }
 
 /// What came of a statement, once what it has committed is where its session wants it.
-fn settled(outcome: Outcome, running: &RunningStatement) -> Result<Outcome> {
+pub(super) fn settled(outcome: Outcome, running: &RunningStatement) -> Result<Outcome> {
     if matches!(outcome, Outcome::Done(_)) {
         lasting::settle(running)?;
     }

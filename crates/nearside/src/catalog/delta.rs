@@ -125,6 +125,11 @@ impl KeyChanges {
         KeyChanges { removed, moved, added }
     }
 
+    /// The codes of keys that rows have from now on.
+    pub(crate) fn put(&self) -> impl Iterator<Item = u64> {
+        self.moved.iter().chain(&self.added).map(|(code, _)| *code)
+    }
+
     /// Rows were counted from 0: they have these numbers.
     pub(crate) fn number(&mut self, number_of: impl Fn(u64) -> u64) {
         self.moved.iter_mut().chain(&mut self.added).for_each(|(_, row)| *row = number_of(*row));
@@ -158,7 +163,23 @@ impl DeltaKeys {
     /// # Errors
     /// No memory.
     pub(crate) fn written(&self, changes: &[KeyChanges]) -> Result<Option<Statement>> {
-        let mut statement = self.units.begin().map_err(units_error)?;
+        let mut statement = self.begin()?;
+        Ok(self.write(&mut statement, changes)?.then_some(statement))
+    }
+
+    /// A statement of units, of the keys of any tables.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn begin(&self) -> Result<Statement> {
+        self.units.begin().map_err(units_error)
+    }
+
+    /// As [`written`](Self::written), with the changes of others in one statement; whether it was done.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn write(&self, statement: &mut Statement, changes: &[KeyChanges]) -> Result<bool> {
         for (object, change) in self.objects.iter().zip(changes) {
             let kinds = [
                 (WriteKind::Delete, &change.removed),
@@ -168,12 +189,12 @@ impl DeltaKeys {
             for (kind, pairs) in kinds.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
                 match statement.write(object, kind, pairs) {
                     Ok(_) => {}
-                    Err(WriteError::Busy | WriteError::Duplicate { .. }) => return Ok(None),
+                    Err(WriteError::Busy | WriteError::Duplicate { .. }) => return Ok(false),
                     Err(error) => return Err(units_error(error)),
                 }
             }
         }
-        Ok(Some(statement))
+        Ok(true)
     }
 
     /// The newest version that readers were told of.
@@ -273,6 +294,19 @@ impl TableEntry {
     /// As [`whole`](Self::whole).
     pub(crate) fn merged(&self) -> Result<TableEntry> {
         self.merged_at(u64::MAX)
+    }
+
+    /// As [`merged`](Self::merged), and with a delta of no row where transactions hold rows: they hold them in it.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn merged_holding(&self, units: &dyn Fn() -> Result<Arc<Store>>) -> Result<TableEntry> {
+        let Some(delta) = self.delta.as_ref().filter(|delta| delta.rows.has_holds()) else { return self.merged() };
+        let (view, base) = self.view_and_whole(delta, u64::MAX)?;
+        let rest = view.deltas().since(&view, &self.base)?;
+        let rest = rest.ok_or_else(|| Error::Internal("a delta does not know its own view".into()))?;
+        let keys = Arc::new(DeltaKeys::new(self, units)?);
+        Ok(TableEntry { base, delta: Some(Arc::new(TableDelta::new(rest, keys))), ..self.clone() })
     }
 
     /// As [`merged`](Self::merged), for who reads it as of a version.

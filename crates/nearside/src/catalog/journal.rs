@@ -49,11 +49,11 @@ pub(crate) trait Journal: Debug + Send + Sync {
     /// It cannot be kept, and must not be seen.
     fn state(&self, before: &CatalogState, after: &CatalogState) -> Result<()>;
 
-    /// Rows are about to be seen in a table's delta.
+    /// Rows are about to be seen in the deltas of tables, all in the same moment; each table is named once.
     ///
     /// # Errors
     /// As [`state`](Self::state).
-    fn rows(&self, rows: WrittenRows<'_>) -> Result<()>;
+    fn rows(&self, rows: &[WrittenRows<'_>]) -> Result<()>;
 
     /// Returns once everything that was told so far is on the disk.
     ///

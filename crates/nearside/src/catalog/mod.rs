@@ -13,17 +13,19 @@
 //! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change
 //! it.
 //!
-//! # Limits
-//! No transactions over several statements.
+//! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
+//! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].
 
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod journal;
 pub(crate) mod lengths;
+pub(crate) mod locks;
 pub(crate) mod merges;
 pub(crate) mod placement;
 pub(crate) mod report;
-mod snapshot;
+pub(crate) mod snapshot;
+pub(crate) mod transactions;
 pub(crate) mod units;
 mod workers;
 pub(crate) mod write_turns;
@@ -40,12 +42,13 @@ use datafusion_expr::Expr;
 use files::ReadOptions;
 use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
-use storage::TableVersion;
+use storage::{DeltasWrite, TableVersion};
 
 use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::journal::{Ahead, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
+use crate::catalog::locks::TableLocks;
 use crate::catalog::merges::Merges;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
@@ -99,20 +102,45 @@ pub(crate) struct TableMeta {
     pub write_turns: WriteTurns,
     /// Of its delta.
     pub merges: Merges,
+    /// What transactions have locked of it.
+    pub locks: TableLocks,
     budget: Arc<Budget>,
     written_rows: AtomicU64,
+    /// When it was last written: see [`TableMeta::wrote`].
+    last_write: AtomicU64,
+}
+
+/// Writes of tables that were committed, of any database.
+static WRITES: AtomicU64 = AtomicU64::new(1);
+
+/// How many writes were committed by now: those that a snapshot which is taken afterwards does not have come later, by
+/// [`TableMeta::last_write`].
+pub(crate) fn writes_until_now() -> u64 {
+    WRITES.load(Ordering::Acquire)
 }
 
 impl TableMeta {
     /// Of a table that nobody has written, charged to `budget`.
     pub(crate) fn new(budget: Arc<Budget>) -> TableMeta {
-        let (write_turns, merges) = (WriteTurns::default(), Merges::default());
-        TableMeta { write_turns, merges, budget, written_rows: AtomicU64::new(0) }
+        TableMeta {
+            write_turns: WriteTurns::default(),
+            merges: Merges::default(),
+            locks: TableLocks::default(),
+            budget,
+            written_rows: AtomicU64::new(0),
+            last_write: AtomicU64::new(0),
+        }
     }
 
-    /// Rows were added or died.
+    /// Rows were added or died, and are seen so: told by who has the table's turn still.
     pub(crate) fn wrote(&self, rows: usize) {
         self.written_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.last_write.store(WRITES.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
+    }
+
+    /// The number of the last write, as [`writes_until_now`] counts them; for who has the table's turn.
+    pub(crate) fn last_write(&self) -> u64 {
+        self.last_write.load(Ordering::Acquire)
     }
 
     /// Rows that were added and that died since the process began, or more.
@@ -378,6 +406,21 @@ impl CatalogState {
         Ok(())
     }
 
+    /// Puts what stood in another state under a name, as it stood there.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`].
+    pub(crate) fn put_again(&mut self, name: Name, entry: Entry) -> Result<()> {
+        self.insert(name, entry)
+    }
+
+    /// Other rows for a table, whose names, columns and indexes stay as they are, in a transaction's own state.
+    pub(crate) fn set_rows(&mut self, table: Arc<TableEntry>) -> Result<()> {
+        let id = table.id;
+        *self.existing(id)? = table;
+        Ok(())
+    }
+
     /// Takes a name away.
     pub(crate) fn remove(&mut self, name: &Name) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
@@ -480,6 +523,8 @@ pub(crate) struct Catalog {
     units: Arc<Units>,
     /// Who is told of commits, where they last.
     journal: OnceLock<Arc<dyn Journal>>,
+    /// Up to which version small writes are seen, where that does not grow: a transaction's.
+    version: Option<AtomicU64>,
 }
 
 impl Catalog {
@@ -496,6 +541,7 @@ impl Catalog {
             budget,
             units,
             journal: OnceLock::new(),
+            version: None,
         }
     }
 
@@ -511,6 +557,19 @@ impl Catalog {
         }
     }
 
+    /// An empty catalog for a transaction, which sees what [`begin`](Self::begin) says.
+    pub(crate) fn private(&self) -> Catalog {
+        Catalog { version: Some(AtomicU64::new(0)), ..self.scratch() }
+    }
+
+    /// Has this state, written up to a version, from now on: for the one transaction whose catalog it is.
+    pub(crate) fn begin(&self, state: Arc<CatalogState>, version: u64) {
+        if let Some(own) = &self.version {
+            own.store(version, Ordering::Release);
+        }
+        *self.state.write() = state;
+    }
+
     /// What exists now.
     pub(crate) fn state(&self) -> Arc<CatalogState> {
         Arc::clone(&self.state.read())
@@ -519,7 +578,10 @@ impl Catalog {
     /// What exists now, and up to which version small statements have written it.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.read();
-        let version = self.units.known().map_or(0, |units| units.committed());
+        let version = match &self.version {
+            Some(own) => own.load(Ordering::Acquire),
+            None => self.units.known().map_or(0, |units| units.committed()),
+        };
         Snapshot::new(Arc::clone(&state), version)
     }
 
@@ -592,9 +654,28 @@ impl Catalog {
         let journal = self.journal.get();
         let _shared = journal.map(|journal| journal.gate().read());
         if let Some(journal) = journal {
-            journal.rows(rows)?;
+            journal.rows(&[rows])?;
         }
         write.commit();
+        Ok(())
+    }
+
+    /// Commits rows that a transaction has written to the deltas of several tables: all are seen, or none.
+    ///
+    /// # Errors
+    /// As [`commit_rows`](Self::commit_rows).
+    pub(crate) fn commit_several(
+        &self,
+        keys: Statement,
+        writes: Vec<DeltasWrite>,
+        rows: &[WrittenRows<'_>],
+    ) -> Result<()> {
+        let journal = self.journal.get();
+        let _shared = journal.map(|journal| journal.gate().read());
+        if let Some(journal) = journal {
+            journal.rows(rows)?;
+        }
+        keys.commit_with(|version| writes.into_iter().for_each(|write| write.commit(version)));
         Ok(())
     }
 

@@ -205,9 +205,15 @@ impl Journal for Durable {
         Ok(())
     }
 
-    fn rows(&self, rows: WrittenRows<'_>) -> Result<()> {
-        let added = rows.added.iter().map(|(first, batch)| (*first, *batch));
-        self.folder.log().append(COMMIT, &record::write_rows(rows.table, added, rows.dead)?)?;
+    fn rows(&self, rows: &[WrittenRows<'_>]) -> Result<()> {
+        let record = match rows {
+            [one] => {
+                let added = one.added.iter().map(|(first, batch)| (*first, *batch));
+                record::write_rows(one.table, added, one.dead)?
+            }
+            several => record::write_several(several)?,
+        };
+        self.folder.log().append(COMMIT, &record)?;
         Ok(())
     }
 

@@ -23,10 +23,13 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
+use crate::catalog::journal::WrittenRows;
 use crate::error::{Error, Result};
 
 const STATE: u8 = 1;
 const ROWS: u8 = 2;
+/// The rows of several tables, each with its length before it.
+const SEVERAL_ROWS: u8 = 3;
 /// The segment of a row of the delta.
 const OF_DELTA: u32 = u32::MAX;
 
@@ -195,7 +198,8 @@ pub(super) struct Rows {
 #[derive(Debug)]
 pub(super) enum Record<'a> {
     State(State, Blobs<'a>),
-    Rows(Rows),
+    /// Of each table once.
+    Rows(Vec<Rows>),
 }
 
 /// Bytes behind JSON, to be written.
@@ -283,8 +287,32 @@ pub(super) fn write_rows<'a>(
     added: impl ExactSizeIterator<Item = (u32, &'a RecordBatch)>,
     dead: &[TableRow],
 ) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(64 + 8 * dead.len());
-    bytes.push(ROWS);
+    let mut bytes = vec![ROWS];
+    put_rows(&mut bytes, table, added, dead)?;
+    Ok(bytes)
+}
+
+/// The rows of several tables, as [`write_rows`] has each of them, as bytes.
+pub(super) fn write_several(rows: &[WrittenRows<'_>]) -> Result<Vec<u8>> {
+    let mut bytes = vec![SEVERAL_ROWS];
+    bytes.extend_from_slice(&(rows.len() as u32).to_le_bytes());
+    for of_table in rows {
+        let mut piece = Vec::new();
+        let added = of_table.added.iter().map(|(first, batch)| (*first, *batch));
+        put_rows(&mut piece, of_table.table, added, of_table.dead)?;
+        bytes.extend_from_slice(&(piece.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+fn put_rows<'a>(
+    bytes: &mut Vec<u8>,
+    table: u64,
+    added: impl ExactSizeIterator<Item = (u32, &'a RecordBatch)>,
+    dead: &[TableRow],
+) -> Result<()> {
+    bytes.reserve(64 + 8 * dead.len());
     bytes.extend_from_slice(&table.to_le_bytes());
     bytes.extend_from_slice(&(dead.len() as u32).to_le_bytes());
     for row in dead {
@@ -302,10 +330,10 @@ pub(super) fn write_rows<'a>(
         bytes.extend_from_slice(&(batch.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&batch);
     }
-    Ok(bytes)
+    Ok(())
 }
 
-/// What [`write_state`] and [`write_rows`] wrote.
+/// What [`write_state`], [`write_rows`] and [`write_several`] wrote.
 pub(super) fn read(bytes: &[u8]) -> Result<Record<'_>> {
     let mut rest = Rest(bytes);
     match rest.u8()? {
@@ -315,7 +343,18 @@ pub(super) fn read(bytes: &[u8]) -> Result<Record<'_>> {
             let state = serde_json::from_slice(json).map_err(|e| malformed(&e.to_string()))?;
             Ok(Record::State(state, Blobs(rest.0)))
         }
-        ROWS => read_rows(rest).map(Record::Rows),
+        ROWS => Ok(Record::Rows(vec![read_rows(rest)?])),
+        SEVERAL_ROWS => {
+            let mut rows = Vec::new();
+            for _ in 0..rest.u32()? {
+                let len = rest.len()?;
+                rows.push(read_rows(Rest(rest.take(len)?))?);
+            }
+            match rest.0 {
+                [] => Ok(Record::Rows(rows)),
+                _ => Err(malformed("bytes are left")),
+            }
+        }
         _ => Err(malformed("it is of no known kind")),
     }
 }

@@ -96,7 +96,7 @@ impl Picture {
     pub(super) fn apply(&mut self, bytes: &[u8], running: &RunningStatement) -> Result<()> {
         match read(bytes)? {
             Record::State(state, blobs) => self.apply_state(state, blobs, running),
-            Record::Rows(rows) => self.apply_rows(rows),
+            Record::Rows(rows) => rows.into_iter().try_for_each(|rows| self.apply_rows(rows)),
         }
     }
 

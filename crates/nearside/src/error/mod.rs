@@ -91,6 +91,15 @@ pub enum Error {
     /// A budget or a node has no room.
     #[error("{0}")]
     Memory(String),
+    /// A transaction meets what others have done since it began, and cannot go on: run it again.
+    #[error("could not serialize access: {0}; run the transaction again")]
+    Serialization(String),
+    /// Transactions wait for each other, and this one was chosen to give way: run it again.
+    #[error("deadlock: {0}; run the transaction again")]
+    Deadlock(String),
+    /// A statement that does not fit the state that the session's transaction is in.
+    #[error("{0}")]
+    Transaction(String),
     /// The statement was cancelled.
     #[error("the statement was cancelled")]
     Cancelled,

@@ -32,7 +32,10 @@ pub(super) fn start(
 ) -> Result<Option<ResultStream>> {
     let since = Instant::now();
     // Who switches look-ups off wants to see what reading everything takes.
-    if profile::wanted(running) || !config::nearside(running.planner.config_options()).index_lookups {
+    // A transaction sees what is not in the units.
+    if running.transaction.is_some()
+        || profile::wanted(running)
+        || !config::nearside(running.planner.config_options()).index_lookups {
         return Ok(None);
     }
     let (state, pin) = running.home.pinned();

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize, ConfigOptions, ExtensionOptions};
 
+use crate::catalog::transactions::Level;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::{Error, Result};
 use crate::run::options::NearsideOptions;
@@ -55,7 +56,11 @@ pub(crate) fn value_of(setting: &str, value: &str, config: &ConfigOptions) -> St
 pub(crate) fn full_name(setting: &str) -> String {
     let setting = setting.to_lowercase();
     match setting.as_str() {
-        "synchronous_commit" => "nearside.synchronous_commit".into(),
+        "synchronous_commit" | "default_transaction_isolation" | "default_transaction_read_only" => {
+            format!("nearside.{setting}")
+        }
+        // Milliseconds where nothing else is said.
+        "idle_in_transaction_session_timeout" => "nearside.idle_in_transaction_session_timeout_ms".into(),
         _ => setting,
     }
 }
@@ -103,6 +108,7 @@ pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
             scheduling::settle(variable, own)?;
             own.scan_sharing = scan_sharing(&own.scan_sharing)?.name().into();
             own.admission = AdmissionMode::of(&own.admission)?.name().into();
+            own.default_transaction_isolation = level(&own.default_transaction_isolation)?.name().into();
             Ok(())
         }
         None => Ok(()),
@@ -136,6 +142,16 @@ impl AdmissionMode {
             AdmissionMode::Model => "model",
         }
     }
+}
+
+/// The level of transactions that a setting says.
+fn level(text: &str) -> Result<Level> {
+    Level::of(text).ok_or_else(|| {
+        Error::Setting(format!(
+            "nearside.default_transaction_isolation cannot be '{text}': choose read committed, repeatable read or \
+             serializable"
+        ))
+    })
 }
 
 /// `nearside.scan_sharing` as it is meant.

@@ -8,6 +8,7 @@ use sched::Scheduler;
 
 use crate::catalog::Catalog;
 use crate::catalog::placement::changes::ChangeLog;
+use crate::catalog::transactions::Transactions;
 use crate::plan::planner::Planner;
 use crate::plan::system::SystemTables;
 use crate::run::admission_state::Admission;
@@ -52,6 +53,8 @@ pub(crate) struct Inner {
     pub admission: Arc<Admission>,
     /// When statements come.
     pub clock: StatementClock,
+    /// Transactions over several statements.
+    pub transactions: Arc<Transactions>,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -92,6 +95,7 @@ impl Inner {
             idle: Arc::default(),
             placer: Arc::default(),
             clock,
+            transactions: Arc::default(),
             default_planner: OnceLock::new(),
         }
     }

@@ -23,3 +23,4 @@ pub(crate) mod scheduling;
 pub(crate) mod statement;
 pub(crate) mod stream;
 pub(crate) mod system;
+pub(crate) mod transaction;

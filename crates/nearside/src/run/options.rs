@@ -13,6 +13,12 @@ extensions_options! {
         /// Whether statements that write end once what they wrote is on the disk, of a database in a folder; otherwise
         /// it is there a fifth of a second later, and a crash may take what was committed last
         pub synchronous_commit: bool, default = true
+        /// The level of transactions that do not say theirs: read committed, repeatable read or serializable
+        pub default_transaction_isolation: String, default = "read committed".to_string()
+        /// Whether transactions that do not say so are read only
+        pub default_transaction_read_only: bool, default = false
+        /// A transaction whose session does nothing for this many milliseconds is rolled back; 0 means no limit
+        pub idle_in_transaction_session_timeout_ms: u64, default = 0
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
         /// Statements that write few rows add them to the table's delta; otherwise they make segments as those do that

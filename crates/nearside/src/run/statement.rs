@@ -1,5 +1,6 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use crate::plan::stop::{Stop, go_on};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::scheduling;
+use crate::run::transaction::InTransaction;
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
@@ -33,8 +35,12 @@ pub(crate) struct RunningStatement {
     pub planner: Arc<Planner>,
     /// What exists; replaced once by a writing statement when it is its turn to write its table.
     pub catalog: Snapshot,
-    /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
+    /// Where it commits: the database's catalog, that of its transaction, or a scratch one while IMPORT DATABASE works.
     pub home: Arc<Catalog>,
+    /// The transaction over several statements that it is part of.
+    pub transaction: Option<Arc<InTransaction>>,
+    /// The transaction that it has met, 0 for none: see [`RunningStatement::blocked_by`].
+    blocked: Arc<AtomicU64>,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -64,6 +70,8 @@ impl RunningStatement {
             planner,
             catalog: inner.catalog.snapshot(),
             home: Arc::clone(&inner.catalog),
+            transaction: None,
+            blocked: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
@@ -73,7 +81,7 @@ impl RunningStatement {
 
     /// The same statement over what exists now.
     pub(crate) fn refreshed(&self) -> RunningStatement {
-        self.over(self.home.snapshot())
+        self.over(self.home.snapshot().telling_as(&self.catalog))
     }
 
     /// The same statement over another state.
@@ -84,6 +92,8 @@ impl RunningStatement {
             planner: Arc::clone(&self.planner),
             catalog,
             home: Arc::clone(&self.home),
+            transaction: self.transaction.clone(),
+            blocked: Arc::clone(&self.blocked),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -94,7 +104,37 @@ impl RunningStatement {
     /// The same statement in an empty catalog of its own.
     pub(crate) fn scratch(&self) -> RunningStatement {
         let home = Arc::new(self.home.scratch());
-        RunningStatement { home: Arc::clone(&home), ..self.over(home.snapshot()) }
+        RunningStatement { home: Arc::clone(&home), transaction: None, ..self.over(home.snapshot()) }
+    }
+
+    /// The same statement as part of a transaction, which sees what `catalog` has and commits to the transaction's own.
+    pub(crate) fn within(
+        self,
+        transaction: Arc<InTransaction>,
+        home: Arc<Catalog>,
+        catalog: Snapshot,
+    ) -> RunningStatement {
+        RunningStatement { transaction: Some(transaction), home, catalog, ..self }
+    }
+
+    /// The number of the transaction that it is part of.
+    pub(crate) fn own_transaction(&self) -> Option<u64> {
+        self.transaction.as_ref().map(|of| of.id)
+    }
+
+    /// It has met what another transaction has locked, and has done nothing: whoever runs it waits for that one and runs
+    /// it again. What is said where nobody does.
+    pub(crate) fn blocked_by(&self, holder: u64) -> Error {
+        self.blocked.store(holder, Ordering::Release);
+        Error::Serialization(format!("a row, key or table is locked by transaction {holder}"))
+    }
+
+    /// The transaction that it has met.
+    pub(crate) fn blocker(&self) -> Option<u64> {
+        match self.blocked.load(Ordering::Acquire) {
+            0 => None,
+            holder => Some(holder),
+        }
     }
 
     /// What expressions are planned with: the time of the statement and the session's settings.

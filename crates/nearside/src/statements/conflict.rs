@@ -472,7 +472,7 @@ impl Changes {
         if write_small(table, &added, &self.gone, running)? {
             return Ok(Some(count));
         }
-        if table.delta.is_some() {
+        if table.delta.as_ref().is_some_and(|delta| !delta.rows.is_empty()) {
             return Ok(None);
         }
         let mut deleted = Deletion::default();
@@ -485,7 +485,7 @@ impl Changes {
         let mut stager = PartStager::new(table, running)?;
         stager.append(&added)?;
         let new = build(vec![stager.finish()?], table, running)?;
-        let version = deleted.apply(table)?;
+        let version = deleted.apply(table, running)?;
         commit_checked(new.appended_to(table, &version), running)?;
         Ok(Some(count))
     }

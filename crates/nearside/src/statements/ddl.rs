@@ -28,7 +28,7 @@ use crate::sql::{AnyStatement, normalised, object_name, option_pairs, quoted};
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::write::fitted;
-use crate::statements::writer::as_writer;
+use crate::statements::writer::{as_owner, is_left_alone};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -136,6 +136,8 @@ fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Resu
                 Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest: found })
             };
         }
+        let inside = |table: &&Arc<TableEntry>| table.name.schema == schema;
+        state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
         state.drop_schema(&schema, drop.cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))
@@ -151,6 +153,7 @@ fn remove(
     let name = Name::resolve(reference)?;
     running.home.commit(|state| {
         match state.get(&name) {
+            Some(Entry::Table(table)) if fits(&Entry::Table(Arc::clone(table))) => is_left_alone(table, running)?,
             Some(entry) if fits(entry) => {}
             Some(entry) => {
                 return Err(Error::plan(format!(
@@ -207,7 +210,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
     if alter.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }
-    as_writer(&name, running, |table, running| {
+    as_owner(&name, running, |table, running| {
         let mut changed = TableEntry::clone(table);
         for operation in &alter.operations {
             alter_one(&mut changed, operation, running)?;

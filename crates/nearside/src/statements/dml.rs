@@ -59,7 +59,7 @@ pub(crate) fn dml(
         let input = Arc::unwrap_or_clone(dml.input);
         let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
         let input = with_values(input, values, written.then_some((&dml.op, &table.base.schema)))?;
-        if matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+        if running.transaction.is_none() && matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
             let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
             // The row of a key is found and written at its place.
             if let Some(kept) = KeptWrite::of(&write, table, running)?

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{normalised, object_name};
-use crate::statements::keys::duplicate;
-use crate::statements::writer::as_writer;
+use crate::statements::keys::{duplicate, shown};
+use crate::statements::writer::as_owner;
 
 /// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
 pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> Result<Done> {
@@ -25,7 +25,7 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
         return if create.if_not_exists { Ok(done) } else { Err(taken(name)) };
     }
     let columns = create.columns.iter().map(column_name).collect::<Result<Vec<_>>>()?;
-    as_writer(&table_name, running, |table, running| {
+    as_owner(&table_name, running, |table, running| {
         let index = checked(name.as_ref(), columns, create.unique, table)?;
         let mut changed = table.clone();
         changed.indexes = Arc::new(table.indexes.iter().cloned().chain([index]).collect());
@@ -36,7 +36,8 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
             return Err(Error::Execution(format!(
                 "the index cannot be unique: table '{}' holds two rows with ({}) = ({values})",
                 table_name.shown(),
-                index.columns.join(", ")
+                index.columns.join(", "),
+                values = shown(&values)
             )));
         }
         let _ahead = running.home.ahead(&changed.table().base)?;
@@ -83,7 +84,7 @@ pub(crate) fn drop_index(
     let Some((table, _)) = running.catalog.index(&name) else {
         return if if_exists { Ok(done) } else { Err(running.catalog.no_index(&name)) };
     };
-    as_writer(&table.name.clone(), running, |table, running| {
+    as_owner(&table.name.clone(), running, |table, running| {
         let place = table.indexes.iter().position(|index| index.name == name.table);
         let Some(place) = place else {
             return if if_exists { Ok(done) } else { Err(running.catalog.no_index(&name)) };

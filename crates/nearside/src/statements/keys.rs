@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
-use storage::{KeyCheck, KeyLimits, Segment, TableVersion};
+use storage::{KeyCheck, KeyLimits, Keys, Segment, Serial, TableRow, TableVersion};
 
+use crate::catalog::delta::FoundKeys;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, position, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
 use crate::error::{Error, Result};
@@ -60,10 +61,35 @@ pub(crate) fn check_keys(
 ) -> Result<()> {
     for index in table.table().indexes.iter().filter(|index| index.unique) {
         if let Some(values) = duplicate(table, index, before, running)? {
-            return Err(duplicate_error(&table.table().name, index, &values));
+            if let Some(holder) = holder_of(table.table().id, index, &values, running)? {
+                return Err(running.blocked_by(holder));
+            }
+            return Err(duplicate_error(&table.table().name, index, &shown(&values)));
         }
     }
     Ok(())
+}
+
+/// The transaction that holds the row with a key, and may be about to take it away.
+fn holder_of(
+    table: u64,
+    index: &IndexEntry,
+    values: &[ArrayRef],
+    running: &Arc<RunningStatement>,
+) -> Result<Option<u64>> {
+    let state = running.inner.catalog.state();
+    let Some(table) = state.by_id(table).filter(|table| table.meta.locks.is_any()) else { return Ok(None) };
+    let Some(delta) = &table.delta else { return Ok(None) };
+    let number = table.unique_indexes().position(|known| known.columns == index.columns);
+    let (Some(number), pin) = (number, table.newest_keys()) else { return Ok(None) };
+    let first: Vec<ArrayRef> = values.iter().map(|column| column.slice(0, 1)).collect();
+    match table.find(number, &Keys::new(&first)?, pin.as_ref(), &|| false, &Serial)? {
+        FoundKeys::Rows(rows) => {
+            let rows: Vec<TableRow> = rows.into_iter().flatten().collect();
+            Ok(delta.rows.holder_of(&rows, running.own_transaction(), &table.base)?)
+        }
+        FoundKeys::Clash => Ok(None),
+    }
 }
 
 /// The error of a key that two rows would have; its values as [`shown`] gives them.
@@ -72,13 +98,13 @@ pub(crate) fn duplicate_error(table: &Name, index: &IndexEntry, values: &str) ->
     Error::Execution(format!("table '{}' would hold two rows with the key ({columns}) = ({values})", table.shown()))
 }
 
-/// The values, as text, that two rows have in the columns of an index.
+/// The values that two rows have in the columns of an index, the first of each column.
 pub(crate) fn duplicate(
     table: &IndexedTable,
     index: &IndexEntry,
     before: Option<&TableVersion>,
     running: &Arc<RunningStatement>,
-) -> Result<Option<String>> {
+) -> Result<Option<Vec<ArrayRef>>> {
     let version = &table.table().base;
     // The very segments: `before` holds them, so no other one can lie where they do.
     let old: HashSet<*const Segment> =
@@ -100,10 +126,10 @@ pub(crate) fn duplicate(
 }
 
 /// What looking rows up came to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum LookedUp {
     /// Two rows have the key with these values.
-    Found(String),
+    Found(Vec<ArrayRef>),
     /// No two rows have one.
     Unique,
     /// There were too many candidates.
@@ -150,14 +176,14 @@ pub(crate) fn by_look_ups(
     let segment = version.segments().nth(row.segment);
     let segment = &segment.ok_or_else(|| Error::Internal("a row that breaks a key lies in no segment".into()))?.segment;
     let values: Vec<ArrayRef> = columns.iter().map(|&column| segment.column(column).take(&[row.row])).collect();
-    Ok(LookedUp::Found(shown(&values)))
+    Ok(LookedUp::Found(values))
 }
 
 pub(crate) fn by_grouping(
     table: &IndexedTable,
     index: &IndexEntry,
     running: &Arc<RunningStatement>,
-) -> Result<Option<String>> {
+) -> Result<Option<Vec<ArrayRef>>> {
     let mut state = CatalogState::clone(&running.catalog);
     let name = &table.table().name;
     // The planner believes in keys, and these are in doubt.
@@ -174,7 +200,7 @@ pub(crate) fn by_grouping(
     for batch in query::run(plan, running, true)? {
         let batch = batch?;
         if batch.num_rows() > 0 {
-            return Ok(Some(shown(batch.columns())));
+            return Ok(Some(batch.columns().to_vec()));
         }
     }
     Ok(None)

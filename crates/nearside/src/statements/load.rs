@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::writer::is_left_alone;
 use crate::statements::lasting;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
@@ -196,7 +197,7 @@ fn load(
     let _ahead = inner.catalog.ahead(&table.table().base)?;
     inner.catalog.commit(|state| {
         match state.get(&name) {
-            Some(Entry::Table(_)) if options.replace => {}
+            Some(Entry::Table(table)) if options.replace => is_left_alone(table, &running)?,
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }

@@ -294,12 +294,17 @@ impl Merge {
     fn put(&self, prepared: Prepared) -> Result<Merged> {
         let Prepared { before, view, steps, base, mut keys, _ahead } = prepared;
         let Some(now) = self.current(&before) else { return Ok(Merged::GivenUp) };
+        if now.meta.locks.other_owner(None).is_some() {
+            // What its owner makes of the table takes its place.
+            return Ok(Merged::GivenUp);
+        }
         let Some(mut rest) = view.deltas().since(&view, &before.base)? else { return Ok(Merged::GivenUp) };
         for (compacted, version) in &steps {
             rest = rest.moved(compacted, version)?;
         }
         let statement = keys.catch_up(&before, &view)?;
-        let delta = (!rest.is_empty()).then(|| Arc::new(TableDelta::new(rest, keys.keys)));
+        let is_needed = !rest.is_empty() || rest.has_holds();
+        let delta = is_needed.then(|| Arc::new(TableDelta::new(rest, keys.keys)));
         let merged = indexed(TableEntry { base, delta, ..TableEntry::clone(&now) }, &Arc::new(Alone))?;
         self.home.commit_keys(Some((statement, |_| ())), |state| state.set_table(merged))?;
         Ok(Merged::Rows(steps.iter().map(|(compacted, _)| compacted.rows() as u64).sum()))
@@ -400,7 +405,9 @@ fn compacted<W: Workers>(
 /// Puts compacted segments in the place of the old ones, for the one writer of the table; whether it has those still.
 fn put_compacted(table: u64, compacted: &Compacted, home: &Catalog) -> Result<bool> {
     let state = home.state();
-    let Some(now) = state.by_id(table) else { return Ok(false) };
+    let Some(now) = state.by_id(table).filter(|now| now.meta.locks.other_owner(None).is_none()) else {
+        return Ok(false);
+    };
     let Some(base) = compacted.within(&now.base, &now.meta.allocator())? else { return Ok(false) };
     let delta = match &now.delta {
         Some(delta) => {

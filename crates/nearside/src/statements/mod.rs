@@ -17,6 +17,7 @@ pub(crate) mod parameters;
 pub(crate) mod placement;
 pub(crate) mod small;
 pub(crate) mod stage;
+pub(crate) mod transaction;
 pub(crate) mod types;
 pub(crate) mod write;
 pub(crate) mod writer;

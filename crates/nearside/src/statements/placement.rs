@@ -25,7 +25,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AlterPlacement, Change, object_name};
 use crate::statements::stage::parts_of;
-use crate::statements::writer::as_writer;
+use crate::statements::writer::as_owner;
 
 /// Runs the statement.
 pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<RunningStatement>) -> Result<Done> {
@@ -33,7 +33,7 @@ pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<RunningStatement>)
     if statement.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }
-    as_writer(&name, running, |table, running| {
+    as_owner(&name, running, |table, running| {
         let started = Instant::now();
         let mut changed = PlacementChange {
             at: Utc::now(),

@@ -94,7 +94,9 @@ pub(crate) fn write_small(
 
 /// Whether small statements write a delta of the table.
 pub(crate) fn may_be_small(table: &TableEntry, running: &RunningStatement) -> bool {
-    config::nearside(running.planner.config_options()).small_writes && table.has_room_for_delta()
+    running.transaction.is_none()
+        && config::nearside(running.planner.config_options()).small_writes
+        && table.has_room_for_delta()
 }
 
 /// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
@@ -135,11 +137,17 @@ pub(crate) fn write_beside_others(
         }
         let looked_up = match known.of_rows.filter(|keys| keys.index == number) {
             Some(keys) => keys.changes(adds),
-            None => key_changes(table, number, index, &rows, dead, pin)?,
+            None => key_changes(table, number, index, &rows, dead, (pin, &|holder| running.blocked_by(holder)))?,
         };
         match looked_up {
             Some(change) => changes.push(change),
             None => return Ok(SmallWrite::NotSmall),
+        }
+    }
+    if table.meta.locks.is_any() {
+        let holder = |(number, change): (usize, &KeyChanges)| table.meta.locks.key_holder(number, change.put(), None);
+        if let Some(holder) = changes.iter().enumerate().find_map(holder) {
+            return Err(running.blocked_by(holder));
         }
     }
     let free = || table.meta.budget().available_bytes();
@@ -172,7 +180,12 @@ fn put(
     let routed = Routed::of(rows, dead, table, delta)?;
     let written = match routed.write(rows, dead, delta, &table.base) {
         Ok(Some(written)) => written,
-        Ok(None) => return Ok(SmallWrite::Met),
+        Ok(None) => {
+            return match delta.rows.holder_of(dead, None, &table.base)? {
+                Some(holder) => Err(running.blocked_by(holder)),
+                None => Ok(SmallWrite::Met),
+            };
+        }
         // The log of a part is full.
         Err(StoreError::TooManyRows { .. }) => return Ok(SmallWrite::NotSmall),
         Err(error) => return Err(error.into()),
@@ -190,7 +203,7 @@ fn put(
 }
 
 /// Which parts of the table rows belong to.
-enum Routed {
+pub(crate) enum Routed {
     /// All to one.
     One(usize),
     Several {
@@ -202,7 +215,8 @@ enum Routed {
 }
 
 impl Routed {
-    fn of(rows: &RecordBatch, dead: &[TableRow], table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
+    /// Of rows that are to be written to a table's delta.
+    pub(crate) fn of(rows: &RecordBatch, dead: &[TableRow], table: &TableEntry, delta: &TableDelta) -> Result<Routed> {
         if rows.num_rows() == 0 || table.placement.parts() <= 1 {
             return Ok(Routed::One(0));
         }
@@ -248,8 +262,19 @@ impl Routed {
         }
     }
 
+    /// Adds the rows to a delta and lets those die that a transaction holds: see [`storage::Deltas::write_held`].
+    pub(crate) fn write_held(&self, rows: &RecordBatch, holder: u64, delta: &TableDelta) -> Result<DeltasWrite> {
+        Ok(match self {
+            Routed::One(_) if rows.num_rows() == 0 => delta.rows.write_held(holder, [])?,
+            Routed::One(part) => delta.rows.write_held(holder, [(*part, rows)])?,
+            Routed::Several { parts, .. } => {
+                delta.rows.write_held(holder, parts.iter().map(|(part, rows)| (*part, rows)))?
+            }
+        })
+    }
+
     /// The rows of each part, with the number of the first.
-    fn added<'a>(&'a self, rows: &'a RecordBatch, write: &DeltasWrite) -> Vec<(u32, &'a RecordBatch)> {
+    pub(crate) fn added<'a>(&'a self, rows: &'a RecordBatch, write: &DeltasWrite) -> Vec<(u32, &'a RecordBatch)> {
         let first_rows = write.first_rows();
         match self {
             Routed::One(_) if rows.num_rows() == 0 => Vec::new(),
@@ -261,7 +286,7 @@ impl Routed {
     }
 
     /// Gives keys of rows that were counted from 0 the rows' numbers.
-    fn number(&self, changes: &mut [KeyChanges], write: &DeltasWrite) {
+    pub(crate) fn number(&self, changes: &mut [KeyChanges], write: &DeltasWrite) {
         let mut first_rows = write.first_rows();
         match self {
             Routed::One(_) => {
@@ -324,14 +349,15 @@ fn added(codes: impl Iterator<Item = Option<u64>>) -> Option<Vec<(u64, u64)>> {
     Some(added)
 }
 
-/// What a unique index has to know; `None` where two keys have one code.
-fn key_changes(
+/// What a unique index has to know; `None` where two keys have one code. `blocked` is the error where a transaction holds a
+/// row that has a key.
+pub(crate) fn key_changes(
     table: &TableEntry,
     number: usize,
     index: &IndexEntry,
     rows: &RecordBatch,
     dead: &[TableRow],
-    pin: Option<&Pin>,
+    (pin, blocked): (Option<&Pin>, &dyn Fn(u64) -> Error),
 ) -> Result<Option<KeyChanges>> {
     let columns = table.key_columns(index)?;
     let mut removed = Vec::new();
@@ -352,6 +378,11 @@ fn key_changes(
     let is_first = |row: usize| keys.first_equal()[row].is_none_or(|first| first as usize == row);
     let stays = |row: usize| found[row].is_some_and(|place| !dies(&place));
     if let Some(row) = (0..rows.num_rows()).find(|row| stays(*row) || !is_first(*row)) {
+        if let (Some(place), Some(delta)) = (found[row].filter(|_| stays(row)), &table.delta)
+            && let Some(holder) = delta.rows.holder_of(&[place], None, &table.base)?
+        {
+            return Err(blocked(holder));
+        }
         let values: Vec<ArrayRef> = values.iter().map(|column| column.slice(row, 1)).collect();
         return Err(duplicate_error(&table.name, index, &shown(&values)));
     }

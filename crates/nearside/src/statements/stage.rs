@@ -217,13 +217,15 @@ fn recut(
     running.finished(parts, || format!("cutting table '{}' into parts", table.name.shown()))
 }
 
-/// Merges small neighbouring segments of each part when there are many.
+/// Merges small neighbouring segments of each part when there are many; within a transaction its own ones alone.
 pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> Result<TableEntry> {
     let mut version = TableVersion::clone(&table.base);
     for part in 0..version.parts.len() {
         let segments = &version.parts[part].segments;
-        let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
+        let first = running.transaction.as_ref().map_or(0, |of| of.shared_segments(table.id, part));
+        let sizes: Vec<usize> = segments.iter().skip(first).map(SegmentVersion::live_rows).collect();
         let Some(range) = storage::compaction(&sizes) else { continue };
+        let range = range.start + first..range.end + first;
         let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
         let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &running.parallel());
         let merged = running.finished(merged, || format!("merging segments of table '{}'", table.name.shown()))?;

@@ -21,7 +21,7 @@ use datafusion_expr::{
 use datafusion_sql::parser::Statement;
 use numa::{Budget, Reservation};
 use sqlparser::ast;
-use storage::{RowsToDelete, TableVersion};
+use storage::{RowsToDelete, TableRow, TableVersion};
 
 use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{Origin, indexed};
@@ -38,10 +38,11 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::transaction::locking::key_holder;
 use crate::statements::placement::resolved;
 use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
-use crate::statements::writer::merged;
+use crate::statements::writer::{is_left_alone, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -148,6 +149,7 @@ impl FewRows {
 }
 
 pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+    is_left_alone(table, running)?;
     let rows = query::run(input, Arc::clone(running), true)?;
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
@@ -157,6 +159,7 @@ pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Ru
 }
 
 pub(super) fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
+    is_left_alone(table, running)?;
     commit(emptied(table), running)?;
     Ok(Done::rows("TRUNCATE", table.live_rows() as u64))
 }
@@ -178,7 +181,7 @@ pub(super) fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     let count = deleted.rows;
     if count > 0 && !deleted.is_written_small(table, None, running)? {
         let (table, running) = merged(table, running)?;
-        let version = Arc::new(deleted.apply(&table)?);
+        let version = Arc::new(deleted.apply(&table, &running)?);
         commit(TableEntry { base: version, ..TableEntry::clone(&table) }, &running)?;
     }
     Ok(Done::rows("DELETE", count))
@@ -228,7 +231,7 @@ pub(super) fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     };
     let (table, running) = merged(table, running)?;
     let new = build(vec![stager.finish()?], &table, &running)?;
-    let version = deleted.apply(&table)?;
+    let version = deleted.apply(&table, &running)?;
     commit_checked(new.appended_to(&table, &version), &running)?;
     Ok(Done::rows("UPDATE", count))
 }
@@ -317,7 +320,16 @@ impl Deletion {
         write_small(table, added, &dead, running)
     }
 
-    pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+    /// The table's version without them; fails where a transaction holds one, which is waited for.
+    pub(super) fn apply(self, table: &TableEntry, running: &RunningStatement) -> Result<TableVersion> {
+        if let Some(delta) = table.delta.as_ref().filter(|delta| delta.rows.has_holds()) {
+            let rows = self.by_segment.iter().flat_map(|(segment, rows)| {
+                rows.iter().map(|row| TableRow::Base { segment: *segment as u32, row: *row })
+            });
+            if let Some(holder) = delta.rows.holder_of(&rows.collect::<Vec<_>>(), None, &table.base)? {
+                return Err(running.blocked_by(holder));
+            }
+        }
         let mut places = Vec::new();
         for (part, segments) in table.base.parts.iter().enumerate() {
             places.extend((0..segments.segments.len()).map(|segment| (part, segment)));
@@ -370,7 +382,7 @@ pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef
 }
 
 /// The same columns, in which NULL may stand until rows are checked.
-pub(super) fn nullable(schema: &SchemaRef) -> SchemaRef {
+pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
@@ -381,16 +393,27 @@ pub(crate) fn commit_checked(table: TableEntry, running: &Arc<RunningStatement>)
     // Checked before segments are merged: only what the statement adds is new.
     let table = indexed(table, running)?;
     check_keys(&table, before.map(Arc::as_ref), running)?;
+    if running.transaction.is_none()
+        && let Some(holder) = key_holder(table.table(), before.map(Arc::as_ref))?
+    {
+        return Err(running.blocked_by(holder));
+    }
     commit(table.into_table(), running)
 }
 
 /// Makes a version the table's whose keys are known to hold; small segments are merged where that pays.
 fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
-    let table = indexed(compacted(table, running)?, running)?;
+    // What is held has the places that it has.
+    let table = if table.delta.is_some() { table } else { compacted(table, running)? };
+    let table = indexed(table, running)?;
     let _ahead = running.home.ahead(&table.table().base)?;
     running.check()?;
-    table.table().meta.wrote(table.table().base.rows());
-    running.home.commit(|state| state.set_table(table))
+    let (meta, rows) = (Arc::clone(&table.table().meta), table.table().base.rows());
+    running.home.commit(|state| state.set_table(table))?;
+    if running.transaction.is_none() {
+        meta.wrote(rows);
+    }
+    Ok(())
 }
 
 /// CREATE TABLE and CREATE TABLE AS.
@@ -436,7 +459,7 @@ pub(crate) fn create_table(
     let keeps = create.if_not_exists;
     running.home.commit(|state| {
         match state.get(&name) {
-            Some(Entry::Table(_)) if replaces => {}
+            Some(Entry::Table(table)) if replaces => is_left_alone(table, running)?,
             Some(_) if keeps => return Ok(()),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::merging::relieve;
 use crate::statements::small::may_be_small;
+use crate::statements::transaction::view::to_be_written;
 
 /// Runs `work` as the one writer of a table without a delta, over what exists once it writes alone.
 pub(crate) fn as_writer<T>(
@@ -24,7 +25,7 @@ pub(crate) fn as_writer<T>(
 }
 
 /// The table with its delta merged, and the statement over a state that has it so; both as they are where there is no
-/// delta.
+/// delta. Where transactions hold rows of it, it has a delta of no row, in which they do.
 pub(crate) fn merged(
     table: &TableEntry,
     running: &Arc<RunningStatement>,
@@ -32,7 +33,7 @@ pub(crate) fn merged(
     if table.delta.is_none() {
         return Ok((Arc::new(table.clone()), Arc::clone(running)));
     }
-    let merged = indexed(table.merged()?, running)?;
+    let merged = indexed(table.merged_holding(&|| running.home.units())?, running)?;
     let mut state = CatalogState::clone(&running.catalog);
     state.set_table(merged)?;
     let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
@@ -41,12 +42,42 @@ pub(crate) fn merged(
     Ok((Arc::clone(table), running))
 }
 
+/// As [`as_writer`], for who changes more than rows: no transaction may have written the table.
+pub(crate) fn as_owner<T>(
+    name: &Name,
+    running: &Arc<RunningStatement>,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
+) -> Result<T> {
+    as_writer(name, running, |table, running| {
+        is_left_alone(table, running)?;
+        work(table, running)
+    })
+}
+
+/// Fails where a transaction has written a table, other than that of the statement: it is waited for.
+///
+/// # Errors
+/// One has.
+pub(crate) fn is_left_alone(table: &TableEntry, running: &RunningStatement) -> Result<()> {
+    match table.meta.locks.other(running.own_transaction()) {
+        // What a transaction changes, it owns when the statement ends.
+        Some(holder) if running.transaction.is_none() => Err(running.blocked_by(holder)),
+        _ => Ok(()),
+    }
+}
+
 /// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included.
 pub(crate) fn as_small_writer<T>(
     name: &Name,
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
+    if let Some(of) = &running.transaction {
+        running.check()?;
+        let running = to_be_written(of, &Arc::clone(running.catalog.table(name)?), running)?;
+        let table = Arc::clone(running.catalog.table(name)?);
+        return work(&table, &running);
+    }
     let (id, meta) = of_table(name, running)?;
     let turn = meta.write_turns.next(|| running.check())?;
     let done = as_its_writer(name, &meta, running, work);
@@ -75,6 +106,9 @@ pub(crate) fn beside_others<T>(
     running: &Arc<RunningStatement>,
     work: impl Fn(&TableEntry, &Arc<RunningStatement>) -> Result<Attempt<T>>,
 ) -> Result<Option<T>> {
+    if running.transaction.is_some() {
+        return Ok(None);
+    }
     let (id, meta) = of_table(name, running)?;
     let with_delta = |table: &TableEntry, running: &Arc<RunningStatement>| {
         if table.delta.is_some() {
@@ -135,5 +169,8 @@ fn as_its_writer<T>(
             name.shown()
         )));
     }
-    work(&table, &running)
+    match meta.locks.other_owner(None) {
+        Some(holder) => Err(running.blocked_by(holder)),
+        None => work(&table, &running),
+    }
 }

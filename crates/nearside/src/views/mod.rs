@@ -20,6 +20,7 @@ mod rows;
 mod scheduling;
 mod task_shapes;
 mod traffic;
+mod transactions;
 mod workload;
 
 use std::sync::Arc;
@@ -69,6 +70,7 @@ const BALANCING: &str = "balancing";
 const PLACEMENT_LOG: &str = "placement_log";
 const ADVICE: &str = "advice";
 const DURABILITY: &str = "durability";
+const TRANSACTIONS: &str = "transactions";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -124,6 +126,7 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         PLACEMENT_LOG,
         ADVICE,
         DURABILITY,
+        TRANSACTIONS,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -194,6 +197,7 @@ fn schema(view: &str) -> SchemaRef {
         WORKLOAD => workload::fields(),
         ADMISSION => workload::admission_fields(),
         DURABILITY => durability::fields(),
+        TRANSACTIONS => transactions::fields(),
         TRAFFIC => traffic::fields(),
         TASK_SHAPES => task_shapes::fields(),
         UNITS | DELTAS => deltas::fields(view),
@@ -228,6 +232,7 @@ fn system_table(
         WORKLOAD => workload::workload(inner),
         ADMISSION => workload::admission(inner),
         DURABILITY => durability::durability(inner),
+        TRANSACTIONS => transactions::transactions(inner),
         TRAFFIC => traffic::traffic(inner),
         TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
         UNITS => deltas::units(inner),

@@ -19,6 +19,7 @@ mod sources;
 mod subqueries;
 mod traffic;
 mod traffic_operators;
+mod transactions;
 mod twins;
 mod words;
 mod writers;

@@ -22,6 +22,7 @@
 //! - A row dies once: who lets it die claims it first, and nobody else can until that one gives it back.
 //! - Versions are committed in order, and none is told to readers before all of it stands in the stamps.
 //! - Rows of a statement that failed stay in the log and are never seen.
+//! - Rows that a transaction holds are claimed for as long as it does, and are held in whatever takes this delta's place.
 //!
 //! # Limits
 //! An entry has at most [`ENTRY_ROWS_MAX`] rows, a delta 2^32 - 1. The base is the caller's: a delta does not know how
@@ -33,6 +34,7 @@ mod commits;
 mod consolidate;
 mod dead;
 mod encode;
+mod holds;
 mod log;
 mod parts;
 mod rebase;
@@ -56,6 +58,7 @@ use crate::table::TableVersion;
 use commits::Commits;
 use consolidate::Newest;
 use dead::DeadBase;
+use holds::Holds;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 use stamps::Stamps;
 
@@ -93,6 +96,8 @@ pub struct Delta {
     stamps: Arc<Stamps>,
     dead_base: DeadBase,
     commits: Mutex<Commits>,
+    /// Rows that transactions hold.
+    holds: Mutex<Holds>,
     counts: Counts,
     /// What was made of the newest version that was consolidated.
     newest: Mutex<Option<Newest>>,
@@ -141,6 +146,7 @@ impl Delta {
             stamps,
             dead_base: DeadBase::default(),
             commits: Mutex::default(),
+            holds: Mutex::default(),
             counts: Counts::default(),
             newest: Mutex::default(),
         }

@@ -281,14 +281,7 @@ impl Deltas {
             write.first = Some((0, of_part));
             return Ok(Some(write));
         }
-        let mut dead_by_part: Vec<(usize, Vec<TableRow>)> = Vec::new();
-        for row in dead {
-            let (part, row) = self.local(*row, base)?;
-            match dead_by_part.iter_mut().find(|(known, _)| *known == part) {
-                Some((_, rows)) => rows.push(row),
-                None => dead_by_part.push((part, vec![row])),
-            }
-        }
+        let mut dead_by_part = self.by_part(dead, base)?;
         // All claims before any row: a statement that meets another leaves none behind.
         let rows: Vec<(usize, &RecordBatch)> = rows.collect();
         let with_rows = rows.len();
@@ -311,6 +304,119 @@ impl Deltas {
         write.first = begun.next();
         write.others = begun.collect();
         Ok(Some(write))
+    }
+
+    /// Holds rows for a transaction, from this step of it on: nobody else can let them die until they are released, also
+    /// in whatever takes the place of these deltas. Whether it does, else none: one is dead by now, or claimed.
+    ///
+    /// Who holds and releases has the table's write turn alone.
+    ///
+    /// # Errors
+    /// As [`Delta::write`].
+    pub fn hold(
+        self: &Arc<Self>,
+        holder: u64,
+        step: u64,
+        rows: &[TableRow],
+        base: &TableVersion,
+    ) -> Result<bool, StoreError> {
+        let by_part = self.by_part(rows, base)?;
+        for (place, (part, rows)) in by_part.iter().enumerate() {
+            if !self.parts[*part].hold(holder, step, rows)? {
+                // A step holds once.
+                by_part[..place].iter().for_each(|(part, _)| self.parts[*part].release_held(holder, step - 1));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives back what a transaction holds since a step.
+    pub fn release_held(&self, holder: u64, after_step: u64) {
+        self.parts.iter().for_each(|delta| delta.release_held(holder, after_step));
+    }
+
+    /// The rows that a transaction holds, in any order.
+    pub fn held(&self, holder: u64, base: &TableVersion) -> Vec<TableRow> {
+        if let [only] = &self.parts[..] {
+            return only.held(holder);
+        }
+        let mut rows = Vec::new();
+        let mut first_of_base = 0;
+        for (part, delta) in self.parts.iter().enumerate() {
+            rows.extend(delta.held(holder).into_iter().map(|row| match row {
+                TableRow::Delta { row } => TableRow::Delta { row: self.number_of(part, row) },
+                TableRow::Base { segment, row } => TableRow::Base { segment: first_of_base + segment, row },
+            }));
+            first_of_base += base.parts.get(part).map_or(0, |part| part.segments.len()) as u32;
+        }
+        rows
+    }
+
+    /// Whether anybody holds a row.
+    pub fn has_holds(&self) -> bool {
+        self.parts.iter().any(|delta| delta.has_holds())
+    }
+
+    /// Who holds one of some rows, if that is another than `holder`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn holder_of(
+        &self,
+        rows: &[TableRow],
+        holder: Option<u64>,
+        base: &TableVersion,
+    ) -> Result<Option<u64>, StoreError> {
+        let by_part = self.by_part(rows, base)?;
+        Ok(by_part.into_iter().find_map(|(part, rows)| self.parts[part].holder_of(&rows, holder)))
+    }
+
+    /// As [`write`](Self::write), of rows of some parts, and lets all rows die that a transaction holds, which it holds
+    /// no more.
+    ///
+    /// # Errors
+    /// As there; what it held is released.
+    pub fn write_held<'a>(
+        self: &Arc<Self>,
+        holder: u64,
+        rows: impl IntoIterator<Item = (usize, &'a RecordBatch)>,
+    ) -> Result<DeltasWrite, StoreError> {
+        let mut held = Vec::new();
+        for (part, delta) in self.parts.iter().enumerate().filter(|(_, delta)| delta.has_holds()) {
+            held.push((part, delta.take_held(holder)?));
+        }
+        let mut begun = Vec::new();
+        for (part, rows) in rows {
+            let own = held.extract_if(.., |(of, _)| *of == part).next();
+            let mut of_part = match own {
+                Some((_, of_part)) => of_part,
+                None => self.parts[part].begin(&[])?.expect("nothing is claimed"),
+            };
+            of_part.add(rows)?;
+            begun.push((part, of_part));
+        }
+        begun.extend(held);
+        begun.iter().for_each(|(part, _)| self.written.add(*part));
+        let mut begun = begun.into_iter();
+        let first = begun.next();
+        Ok(DeltasWrite { deltas: Arc::clone(self), first, others: begun.collect() })
+    }
+
+    /// Rows as their parts have them.
+    fn by_part(&self, rows: &[TableRow], base: &TableVersion) -> Result<Vec<(usize, Vec<TableRow>)>, StoreError> {
+        if self.parts.len() == 1 {
+            return Ok(vec![(0, rows.to_vec())]);
+        }
+        let mut by_part: Vec<(usize, Vec<TableRow>)> = Vec::new();
+        for row in rows {
+            let (part, row) = self.local(*row, base)?;
+            match by_part.iter_mut().find(|(known, _)| *known == part) {
+                Some((_, rows)) => rows.push(row),
+                None => by_part.push((part, vec![row])),
+            }
+        }
+        Ok(by_part)
     }
 
     /// The part that a row is of; `None` where it is not there.
@@ -457,6 +563,32 @@ impl DeltasView {
             whole.parts[*part] = made;
         }
         Ok(whole)
+    }
+
+    /// Where a row is in what [`consolidated`](Self::consolidated) makes of this view and this base: its part, the part's
+    /// segment, and the row of that.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn place_in_whole(&self, row: TableRow, base: &TableVersion) -> Result<(usize, usize, u32), StoreError> {
+        let (part, local) = self.deltas.local(row, base)?;
+        match local {
+            // With one delta, the segments of all parts are counted together.
+            TableRow::Base { segment, row } if self.deltas.parts.len() == 1 => {
+                let count = base.segments().count();
+                let (part, segment) =
+                    part_of(base, segment).ok_or(StoreError::NotThere { what: "segment", index: segment as usize, count })?;
+                Ok((part, segment as usize, row))
+            }
+            TableRow::Base { segment, row } => Ok((part, segment as usize, row)),
+            TableRow::Delta { row } => {
+                let place = self.of(part).and_then(|view| view.log.place_of(row));
+                let (place, row) = place.ok_or(StoreError::NotThere { what: "row", index: row as usize, count: 0 })?;
+                // Without a base, the rows are the first part's.
+                let of = if self.deltas.parts.len() == 1 { base.parts.len().saturating_sub(1) } else { part };
+                Ok((of, base.parts.get(of).map_or(0, |part| part.segments.len()) + place, row))
+            }
+        }
     }
 
     /// Where rows of what [`consolidated`](Self::consolidated) makes of this view and this base are.

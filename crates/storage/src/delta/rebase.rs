@@ -53,22 +53,20 @@ impl Delta {
         rest.copy(&log, &added)?;
         let numbers: HashMap<u32, u32> = added.iter().copied().zip(0..).collect();
         let segments = base.segments().count();
+        let place = |row: &TableRow| match row {
+            TableRow::Base { .. } => Some(*row),
+            TableRow::Delta { row } => match numbers.get(row) {
+                Some(row) => Some(TableRow::Delta { row: *row }),
+                None => {
+                    let (place, row) = view.log.place_of(*row)?;
+                    Some(TableRow::Base { segment: (segments + place) as u32, row })
+                }
+            },
+        };
         let mut first = 0;
         for commit in &since {
-            let mut dead = Vec::with_capacity(commit.dead.rows().len());
-            for row in commit.dead.rows() {
-                let TableRow::Delta { row } = row else {
-                    dead.push(*row);
-                    continue;
-                };
-                dead.push(match numbers.get(row) {
-                    Some(row) => TableRow::Delta { row: *row },
-                    None => match view.log.place_of(*row) {
-                        Some((place, row)) => TableRow::Base { segment: (segments + place) as u32, row },
-                        None => return Ok(None),
-                    },
-                });
-            }
+            let dead: Option<Vec<TableRow>> = commit.dead.rows().iter().map(place).collect();
+            let Some(dead) = dead else { return Ok(None) };
             let rows = first..first + commit.rows.len() as u32;
             first = rows.end;
             // Rows of the log that are the base's by now take more.
@@ -79,7 +77,10 @@ impl Delta {
             };
             rest.enter(Commit { version: commit.version, rows, dead, charge });
         }
-        Ok(Some(Arc::new(rest)))
+        match rest.take_over(self, place)? {
+            true => Ok(Some(Arc::new(rest))),
+            false => Ok(None),
+        }
     }
 
     /// The same over a base whose segments were compacted, of which `base` has the old ones.
@@ -88,12 +89,12 @@ impl Delta {
     /// [`StoreError::NotThere`] for a dead row that the new segments do not have.
     pub fn moved(&self, compacted: &Compacted, base: &TableVersion) -> Result<Arc<Delta>, StoreError> {
         let commits = self.committed(0);
-        let dead = commits.iter().flat_map(|commit| commit.dead.rows());
-        let of_base = dead.filter_map(|row| match *row {
+        let number = |row: &TableRow| match *row {
             TableRow::Base { segment, row } => Some(number_of(segment, row)),
             TableRow::Delta { .. } => None,
-        });
-        let mut before: Vec<u64> = of_base.collect();
+        };
+        let mut before: Vec<u64> = commits.iter().flat_map(|commit| commit.dead.rows()).filter_map(number).collect();
+        before.extend(self.all_held().iter().filter_map(number));
         before.sort_unstable();
         let after = compacted.moved(base, &before);
         if after.len() != before.len() {
@@ -103,19 +104,22 @@ impl Delta {
         let log = self.log.lock().clone();
         let moved =
             Delta::with_log(Arc::clone(&self.schema), &self.budget, (log, self.rows_max), Arc::clone(&self.stamps));
+        let place = |row: &TableRow| match *row {
+            TableRow::Base { segment, row } => {
+                let place = places[&number_of(segment, row)];
+                TableRow::Base { segment: (place >> 32) as u32, row: place as u32 }
+            }
+            of_delta => of_delta,
+        };
         for commit in &commits {
-            let place = |row: &TableRow| match *row {
-                TableRow::Base { segment, row } => {
-                    let place = places[&number_of(segment, row)];
-                    TableRow::Base { segment: (place >> 32) as u32, row: place as u32 }
-                }
-                of_delta => of_delta,
-            };
             let dead: Vec<TableRow> = commit.dead.rows().iter().map(place).collect();
             let (rows, charge) = (commit.rows.clone(), commit.charge.clone());
             moved.enter(Commit { version: commit.version, rows, dead: DeadRows::of(&dead), charge });
         }
-        Ok(Arc::new(moved))
+        match moved.take_over(self, |row| Some(place(row)))? {
+            true => Ok(Arc::new(moved)),
+            false => Err(StoreError::NotThere { what: "held row", index: 0, count: 0 }),
+        }
     }
 
     /// What was committed since `view`, and since `known` was caught, up to a version.

@@ -14,10 +14,10 @@ use crate::error::StoreError;
 /// Rows that a running statement adds and lets die; dropped before it is committed, it never was.
 #[derive(Debug)]
 pub struct DeltaWrite {
-    delta: Arc<Delta>,
-    rows: Range<u32>,
+    pub(super) delta: Arc<Delta>,
+    pub(super) rows: Range<u32>,
     /// Claimed.
-    dead: DeadRows,
+    pub(super) dead: DeadRows,
     /// What they take.
     pub(super) charge: Option<Arc<Reservation>>,
 }
@@ -140,7 +140,7 @@ impl Delta {
     }
 
     /// Gives claimed rows back.
-    fn release(&self, rows: &[TableRow]) {
+    pub(super) fn release(&self, rows: &[TableRow]) {
         for row in rows {
             match *row {
                 TableRow::Base { segment, row } => self.dead_base.release(number_of(segment, row)),

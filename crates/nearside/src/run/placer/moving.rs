@@ -109,6 +109,9 @@ fn change(
     let _turn = meta.write_turns.next(go_on)?;
     let state = inner.catalog.state();
     let entry = state.by_id(table).ok_or_else(gone)?;
+    if meta.locks.other_owner(None).is_some() {
+        return Err(Error::Execution("a transaction that has not ended changes the table".into()));
+    }
     match work(entry)? {
         Some(entry) => {
             // With the turn no worker is waited for: it may have others' tasks to do first.

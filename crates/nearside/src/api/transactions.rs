@@ -1,0 +1,492 @@
+//! BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET TRANSACTION; and how each statement of a session runs, in a transaction or by
+//! itself.
+//!
+//! A statement that meets what a transaction has locked waits for it, and runs again over what is there then: by itself
+//! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use datafusion_sql::parser::Statement;
+use parking_lot::Mutex;
+use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
+
+use crate::api::session::{Session, settled};
+use crate::catalog::transactions::{Activity, Level};
+use crate::error::{Error, Result};
+use crate::run::config;
+use crate::run::outcome::{Done, Outcome};
+use crate::run::statement::RunningStatement;
+use crate::run::transaction::{Content, Savepoint, Transaction, TransactionState};
+use crate::sql::{AnyStatement, normalised};
+use crate::statements::transaction::commit::{commit, roll_back};
+use crate::statements::transaction::locking::{Locked, end_statement, release};
+use crate::statements::transaction::view::begin_statement;
+
+/// How often a serializable statement by itself begins again where others were faster.
+const TRIES: usize = 1000;
+
+/// The transaction of a session, if it has begun one.
+#[derive(Debug, Default)]
+pub(super) struct OfSession(Mutex<Option<Arc<Transaction>>>);
+
+/// A session that ends with a transaction rolls it back.
+impl Drop for OfSession {
+    fn drop(&mut self) {
+        if let Some(transaction) = self.0.get_mut().take() {
+            forget(&transaction, "its session has ended");
+        }
+    }
+}
+
+/// What a session does in a statement: with what is known of it, and the number of its settings.
+pub(super) type Work<'a> = dyn Fn(&Arc<RunningStatement>, u64) -> Result<Outcome> + 'a;
+
+/// The level of a transaction, and whether it is read only.
+#[derive(Debug, Clone, Copy)]
+struct Modes {
+    level: Level,
+    is_read_only: bool,
+}
+
+impl Modes {
+    /// With what a statement says.
+    fn with(self, modes: &[TransactionMode]) -> Result<Modes> {
+        let mut changed = self;
+        for mode in modes {
+            match mode {
+                TransactionMode::AccessMode(TransactionAccessMode::ReadOnly) => changed.is_read_only = true,
+                TransactionMode::AccessMode(TransactionAccessMode::ReadWrite) => changed.is_read_only = false,
+                TransactionMode::IsolationLevel(level) => {
+                    changed.level = match level {
+                        // As in PostgreSQL, nobody reads what is not committed.
+                        TransactionIsolationLevel::ReadUncommitted | TransactionIsolationLevel::ReadCommitted => {
+                            Level::ReadCommitted
+                        }
+                        TransactionIsolationLevel::RepeatableRead => Level::RepeatableRead,
+                        TransactionIsolationLevel::Serializable => Level::Serializable,
+                        TransactionIsolationLevel::Snapshot => {
+                            return Err(Error::Unsupported(
+                                "there is no level SNAPSHOT; REPEATABLE READ is what it is elsewhere".into(),
+                            ));
+                        }
+                    };
+                }
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// The statement of a text, if it is about transactions.
+pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
+    const WORDS: [&str; 9] =
+        ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];
+    let text = sql.trim_start();
+    let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
+    let may_be = text.starts_with("--") || text.starts_with("/*") || WORDS.contains(&word.to_lowercase().as_str());
+    if !may_be {
+        return Ok(None);
+    }
+    // What is wrong with another kind of statement, who runs it says.
+    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(sql) else { return Ok(None) };
+    let Statement::Statement(inner) = *statement else { return Ok(None) };
+    let is_one = matches!(
+        *inner,
+        ast::Statement::StartTransaction { .. }
+            | ast::Statement::Commit { .. }
+            | ast::Statement::Rollback { .. }
+            | ast::Statement::Savepoint { .. }
+            | ast::Statement::ReleaseSavepoint { .. }
+            | ast::Statement::Set(ast::Set::SetTransaction { .. })
+    );
+    Ok(is_one.then_some(*inner))
+}
+
+impl Session {
+    /// Runs a statement: as part of the session's transaction, or by itself.
+    pub(super) fn carry_out(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+        let open = self.shared.transaction.0.lock().clone();
+        match open {
+            Some(transaction) => self.within(&transaction, label, work),
+            None => self.by_itself(label, work),
+        }
+    }
+
+    fn started(&self, label: &str) -> (RunningStatement, u64) {
+        let (planner, settings) = self.planner();
+        let running = RunningStatement::start(&self.inner, planner);
+        if !label.is_empty() {
+            running.statement.set_label(label.to_string());
+        }
+        (running, settings)
+    }
+
+    fn by_itself(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+        if self.default_modes().level == Level::Serializable {
+            return self.serializably(label, work);
+        }
+        loop {
+            let (running, settings) = self.started(label);
+            let running = Arc::new(running);
+            self.track(&running);
+            let outcome = work(&running, settings);
+            match running.blocker() {
+                Some(holder) if outcome.is_err() => {
+                    self.inner.transactions.wait(None, holder, || running.check())?;
+                }
+                _ => return settled(outcome?, &running),
+            }
+        }
+    }
+
+    /// A statement by itself as a transaction of one statement, again where others were faster.
+    fn serializably(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+        let mut tries = 0;
+        loop {
+            let transaction = self.begun(self.default_modes());
+            let outcome = self.within(&transaction, label, work);
+            let mut state = transaction.state.lock();
+            if outcome.is_err() {
+                roll_back(&transaction, &mut state, &self.inner);
+            }
+            let outcome = match outcome {
+                Ok(outcome) => {
+                    let running = Arc::new(self.started(label).0);
+                    self.track(&running);
+                    commit(&transaction, &mut state, &running).and_then(|()| settled(outcome, &running))
+                }
+                failed => failed,
+            };
+            match outcome {
+                Err(Error::Serialization(_) | Error::Deadlock(_)) if tries < TRIES => tries += 1,
+                other => return other,
+            }
+        }
+    }
+
+    /// Runs a statement of a transaction.
+    fn within(&self, transaction: &Transaction, label: &str, work: &Work<'_>) -> Result<Outcome> {
+        let mut state = transaction.state.lock();
+        usable(&state)?;
+        let outcome = self.locked(transaction, &mut state, label, work);
+        transaction.open.set_activity(Activity::Idle(Instant::now()));
+        if outcome.is_err() {
+            state.has_failed = true;
+            transaction.open.set_failed(true);
+        }
+        outcome
+    }
+
+    /// Runs a statement of a transaction until what it has written is locked.
+    fn locked(
+        &self,
+        transaction: &Transaction,
+        state: &mut TransactionState,
+        label: &str,
+        work: &Work<'_>,
+    ) -> Result<Outcome> {
+        loop {
+            let (running, settings) = self.started(label);
+            transaction.open.set_activity(Activity::Running(label.to_string()));
+            let running = Arc::new(begin_statement(transaction, state, running)?);
+            self.track(&running);
+            running.check()?;
+            let outcome = work(&running, settings).and_then(|outcome| {
+                end_statement(transaction, state, &running).map(|locked| (locked == Locked::Done).then_some(outcome))
+            });
+            match (outcome, running.blocker()) {
+                (Ok(Some(outcome)), _) => return Ok(outcome),
+                (Ok(None), _) => {}
+                (Err(_), Some(holder)) => {
+                    let open = &self.inner.transactions;
+                    open.wait(Some(transaction.open.id), holder, || running.check())?;
+                }
+                (Err(error), None) => return Err(error),
+            }
+        }
+    }
+
+    fn default_modes(&self) -> Modes {
+        let planner = self.planner().0;
+        let settings = config::nearside(planner.config_options());
+        // SET has refused what is no level.
+        let level = Level::of(&settings.default_transaction_isolation).unwrap_or(Level::ReadCommitted);
+        Modes { level, is_read_only: settings.default_transaction_read_only }
+    }
+
+    fn begun(&self, modes: Modes) -> Arc<Transaction> {
+        let state = TransactionState {
+            level: modes.level,
+            is_read_only: modes.is_read_only,
+            has_failed: false,
+            ended: None,
+            snapshot: None,
+            writes_before: 0,
+            own: None,
+            reads: Arc::default(),
+            step: 0,
+            content: Content::default(),
+            savepoints: Vec::new(),
+            locked: std::collections::BTreeMap::new(),
+            settings: self.planner(),
+        };
+        let open = self.inner.transactions.begin(modes.level, modes.is_read_only);
+        Arc::new(Transaction {
+            open,
+            home: Arc::new(self.inner.catalog.private()),
+            state: Mutex::new(state),
+            inner: Arc::downgrade(&self.inner),
+        })
+    }
+
+    /// Begins the session's transaction.
+    fn begin(&self, modes: Modes) -> Result<()> {
+        let transaction = self.begun(modes);
+        let planner = self.planner().0;
+        let limit = config::nearside(planner.config_options()).idle_in_transaction_session_timeout_ms;
+        if limit > 0 {
+            watch(&transaction, Duration::from_millis(limit))?;
+        }
+        *self.shared.transaction.0.lock() = Some(transaction);
+        Ok(())
+    }
+
+    /// Runs a statement about transactions.
+    pub(super) fn control(&self, statement: &ast::Statement) -> Result<Outcome> {
+        let done = |tag: &str| Ok(Outcome::Done(Done::new(tag)));
+        match statement {
+            ast::Statement::StartTransaction { modes, modifier, statements, exception, .. } => {
+                if modifier.is_some() || !statements.is_empty() || exception.is_some() {
+                    return Err(Error::Unsupported("this form of BEGIN is not supported; write BEGIN or START TRANSACTION with modes".into()));
+                }
+                let begins = self.default_modes().with(modes)?;
+                if self.shared.transaction.0.lock().is_none() {
+                    self.begin(begins)?;
+                } else if !modes.is_empty() {
+                    return Err(Error::Transaction("there is a transaction already; COMMIT or ROLLBACK it first".into()));
+                }
+                done("BEGIN")
+            }
+            ast::Statement::Commit { chain, modifier, .. } => {
+                if modifier.is_some() {
+                    return Err(Error::Unsupported("COMMIT has no such modifier".into()));
+                }
+                self.end(*chain, true)
+            }
+            ast::Statement::Rollback { chain, savepoint: None } => self.end(*chain, false),
+            ast::Statement::Rollback { savepoint: Some(name), .. } => {
+                self.roll_back_to(&normalised(name.clone()))?;
+                done("ROLLBACK")
+            }
+            ast::Statement::Savepoint { name } => {
+                self.savepoint(normalised(name.clone()))?;
+                done("SAVEPOINT")
+            }
+            ast::Statement::ReleaseSavepoint { name } => {
+                self.release(&normalised(name.clone()))?;
+                done("RELEASE")
+            }
+            ast::Statement::Set(ast::Set::SetTransaction { modes, snapshot, session }) => {
+                if snapshot.is_some() {
+                    return Err(Error::Unsupported("SET TRANSACTION SNAPSHOT is not supported".into()));
+                }
+                match session {
+                    true => self.set_default_modes(modes)?,
+                    false => self.set_modes(modes)?,
+                }
+                done("SET")
+            }
+            other => Err(Error::Internal(format!("'{other}' is not about transactions"))),
+        }
+    }
+
+    fn open(&self, what: &str) -> Result<Arc<Transaction>> {
+        let open = self.shared.transaction.0.lock().clone();
+        open.ok_or_else(|| Error::Transaction(format!("{what} is for transactions; BEGIN one first")))
+    }
+
+    /// COMMIT and ROLLBACK. Without a transaction there is nothing to do, as in PostgreSQL.
+    fn end(&self, chain: bool, commits: bool) -> Result<Outcome> {
+        let ended = self.shared.transaction.0.lock().take();
+        let Some(transaction) = ended else {
+            if chain {
+                return Err(Error::Transaction("AND CHAIN is for transactions; BEGIN one first".into()));
+            }
+            return Ok(Outcome::Done(Done::new(if commits { "COMMIT" } else { "ROLLBACK" })));
+        };
+        let mut state = transaction.state.lock();
+        let modes = Modes { level: state.level, is_read_only: state.is_read_only };
+        let running = Arc::new(self.started(if commits { "COMMIT" } else { "ROLLBACK" }).0);
+        let is_usable = usable(&state).is_ok();
+        let committed = match commits && is_usable {
+            true => {
+                self.track(&running);
+                transaction.open.set_activity(Activity::Running("COMMIT".into()));
+                commit(&transaction, &mut state, &running)
+            }
+            false => {
+                roll_back(&transaction, &mut state, &self.inner);
+                Ok(())
+            }
+        };
+        if !commits || !is_usable || committed.is_err() {
+            self.set_planner(state.settings.clone());
+        }
+        let why = state.ended;
+        drop(state);
+        if chain {
+            self.begin(modes)?;
+        }
+        committed?;
+        match why {
+            // PostgreSQL's clients are told at once; here the session hears of it now.
+            Some(why) if commits => Err(Error::Transaction(format!("the transaction was rolled back before: {why}"))),
+            _ => settled(Outcome::Done(Done::new(if commits && is_usable { "COMMIT" } else { "ROLLBACK" })), &running),
+        }
+    }
+
+    fn savepoint(&self, name: String) -> Result<()> {
+        let transaction = self.open("SAVEPOINT")?;
+        let mut state = transaction.state.lock();
+        usable(&state)?;
+        let savepoint = Savepoint { name, step: state.step, content: state.content.clone(), settings: self.planner() };
+        state.savepoints.push(savepoint);
+        Ok(())
+    }
+
+    fn roll_back_to(&self, name: &str) -> Result<()> {
+        let transaction = self.open("ROLLBACK TO SAVEPOINT")?;
+        let mut state = transaction.state.lock();
+        over(&state)?;
+        let place = place_of(&state, name);
+        let place = failing(&transaction, &mut state, place)?;
+        state.savepoints.truncate(place + 1);
+        let savepoint = state.savepoints[place].clone();
+        let running = self.started("ROLLBACK").0;
+        release(transaction.open.id, savepoint.step, &state, &running);
+        state.content = savepoint.content;
+        state.own = None;
+        state.has_failed = false;
+        transaction.open.set_failed(false);
+        self.set_planner(savepoint.settings);
+        Ok(())
+    }
+
+    fn release(&self, name: &str) -> Result<()> {
+        let transaction = self.open("RELEASE SAVEPOINT")?;
+        let mut state = transaction.state.lock();
+        usable(&state)?;
+        let place = place_of(&state, name);
+        let place = failing(&transaction, &mut state, place)?;
+        state.savepoints.truncate(place);
+        Ok(())
+    }
+
+    fn set_modes(&self, modes: &[TransactionMode]) -> Result<()> {
+        let transaction = self.open("SET TRANSACTION")?;
+        let mut state = transaction.state.lock();
+        usable(&state)?;
+        let before = Modes { level: state.level, is_read_only: state.is_read_only };
+        let changed = before.with(modes).and_then(|changed| {
+            if state.snapshot.is_some() && (changed.level != before.level || before.is_read_only && !changed.is_read_only) {
+                return Err(Error::Transaction(
+                    "SET TRANSACTION comes before the first query of a transaction".into(),
+                ));
+            }
+            Ok(changed)
+        });
+        let changed = failing(&transaction, &mut state, changed)?;
+        (state.level, state.is_read_only) = (changed.level, changed.is_read_only);
+        transaction.open.set_modes(changed.level, changed.is_read_only);
+        Ok(())
+    }
+
+    fn set_default_modes(&self, modes: &[TransactionMode]) -> Result<()> {
+        let changed = self.default_modes().with(modes)?;
+        self.change_settings(|options| {
+            options.set("nearside.default_transaction_isolation", changed.level.name())?;
+            Ok(options.set("nearside.default_transaction_read_only", &changed.is_read_only.to_string())?)
+        })
+    }
+
+    /// Whether a transaction is open, for prompts: `Some(false)` where one is that has failed.
+    pub fn transaction(&self) -> Option<bool> {
+        let open = self.shared.transaction.0.lock().clone()?;
+        // Whoever runs a statement of it has it in hand.
+        Some(open.state.try_lock().is_none_or(|state| usable(&state).is_ok()))
+    }
+}
+
+/// Fails where a transaction is over although its session has not ended it.
+fn over(state: &TransactionState) -> Result<()> {
+    match state.ended {
+        Some(why) => Err(Error::Transaction(format!("the transaction was rolled back: {why}; ROLLBACK and BEGIN anew"))),
+        None => Ok(()),
+    }
+}
+
+/// Fails where a transaction does not go on.
+fn usable(state: &TransactionState) -> Result<()> {
+    over(state)?;
+    match state.has_failed {
+        true => Err(Error::Transaction(
+            "a statement of the transaction has failed, and others are not run until ROLLBACK, or ROLLBACK TO a \
+             savepoint"
+                .into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What comes of a statement about a transaction, which fails with it.
+fn failing<T>(transaction: &Transaction, state: &mut TransactionState, result: Result<T>) -> Result<T> {
+    if result.is_err() {
+        state.has_failed = true;
+        transaction.open.set_failed(true);
+    }
+    result
+}
+
+fn place_of(state: &TransactionState, name: &str) -> Result<usize> {
+    let place = state.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+    place.ok_or_else(|| {
+        let names = state.savepoints.iter().map(|savepoint| savepoint.name.as_str());
+        let nearest = crate::error::names::nearest(name, names);
+        Error::NotFound { kind: "savepoint", name: name.into(), nearest }
+    })
+}
+
+/// Rolls back a transaction that nobody ends.
+fn forget(transaction: &Transaction, why: &'static str) {
+    let mut state = transaction.state.lock();
+    if let Some(inner) = transaction.inner.upgrade().filter(|_| state.ended.is_none()) {
+        roll_back(transaction, &mut state, &inner);
+        state.ended = Some(why);
+    }
+}
+
+/// Has a transaction rolled back once its session does nothing for some time.
+fn watch(transaction: &Arc<Transaction>, limit: Duration) -> Result<()> {
+    let weak: Weak<Transaction> = Arc::downgrade(transaction);
+    let thread = std::thread::Builder::new().name("idle transaction".into());
+    let look = move || {
+        loop {
+            let Some(transaction) = weak.upgrade() else { return };
+            if transaction.state.try_lock().is_some_and(|state| state.ended.is_some()) {
+                return;
+            }
+            let left = match transaction.open.idle_since() {
+                Some(since) => limit.saturating_sub(since.elapsed()),
+                None => limit,
+            };
+            if left.is_zero() {
+                return forget(&transaction, "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms");
+            }
+            drop(transaction);
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    };
+    thread.spawn(look).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What transactions have locked of a table, besides the rows that they hold ([`storage::Deltas::hold`]): keys that they
+//! have written, and the table as a whole.
+//!
+//! Rows and keys are locked one by one, so transactions and statements that write others go on. A transaction that
+//! changes a table's columns, indexes or placement, or most of its rows, *owns* it: nobody else writes it then, but
+//! everybody reads what was committed. Keys are known by their codes; two that have the same code wait for each other
+//! without need, and nothing else.
+//!
+//! # Invariants
+//! Locks change by who has the table's write turn alone, so who has the turn, beside others too, finds what is so until
+//! it gives the turn back. Nobody waits for a transaction with a turn in hand.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct TableLocks {
+    state: Mutex<State>,
+    /// Whether there is any, so that who writes without looks at one flag.
+    is_any: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    owner: Option<u64>,
+    /// Transactions that have written the table.
+    writers: BTreeSet<u64>,
+    /// Which transaction has a key, since which of its steps: by the unique index, in the table's order, and the code.
+    keys: HashMap<(usize, u64), (u64, u64)>,
+}
+
+impl TableLocks {
+    /// Whether any transaction has locked anything.
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Acquire)
+    }
+
+    /// Who owns the table, if that is another than `own`.
+    pub(crate) fn other_owner(&self, own: Option<u64>) -> Option<u64> {
+        if !self.is_any() {
+            return None;
+        }
+        self.state.lock().owner.filter(|owner| Some(*owner) != own)
+    }
+
+    /// A transaction that has written the table or owns it, other than `own`.
+    pub(crate) fn other(&self, own: Option<u64>) -> Option<u64> {
+        if !self.is_any() {
+            return None;
+        }
+        let state = self.state.lock();
+        state.owner.iter().chain(&state.writers).copied().find(|holder| Some(*holder) != own)
+    }
+
+    /// Who has one of some keys of a unique index, if that is another than `own`.
+    pub(crate) fn key_holder(
+        &self,
+        index: usize,
+        mut codes: impl Iterator<Item = u64>,
+        own: Option<u64>,
+    ) -> Option<u64> {
+        if !self.is_any() {
+            return None;
+        }
+        let state = self.state.lock();
+        if state.keys.is_empty() {
+            return None;
+        }
+        codes.find_map(|code| {
+            let (holder, _) = state.keys.get(&(index, code))?;
+            (Some(*holder) != own).then_some(*holder)
+        })
+    }
+
+    /// Locks keys that nobody else has.
+    pub(crate) fn lock_keys(&self, index: usize, codes: impl Iterator<Item = u64>, holder: u64, step: u64) {
+        let mut state = self.state.lock();
+        for code in codes {
+            state.keys.entry((index, code)).or_insert((holder, step));
+        }
+    }
+
+    /// A transaction writes the table.
+    pub(crate) fn join(&self, holder: u64) {
+        self.state.lock().writers.insert(holder);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    /// A transaction owns the table, which nobody else has locked.
+    pub(crate) fn own(&self, holder: u64) {
+        self.state.lock().owner = Some(holder);
+        self.join(holder);
+    }
+
+    /// A transaction gives back the keys that it has since a step.
+    pub(crate) fn release_keys(&self, holder: u64, after_step: u64) {
+        self.state.lock().keys.retain(|_, (of, step)| *of != holder || *step <= after_step);
+    }
+
+    /// A transaction has ended.
+    pub(crate) fn leave(&self, holder: u64) {
+        let mut state = self.state.lock();
+        state.keys.retain(|_, (of, _)| *of != holder);
+        state.writers.remove(&holder);
+        state.owner = state.owner.filter(|owner| *owner != holder);
+        self.is_any.store(!state.writers.is_empty(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_tables_belong_to_transactions_until_they_end() {
+        let locks = TableLocks::default();
+        assert!(!locks.is_any() && locks.other(None).is_none());
+        locks.join(1);
+        locks.lock_keys(0, [7, 8].into_iter(), 1, 1);
+        locks.lock_keys(0, [8, 9].into_iter(), 1, 2);
+        let holder = |code: u64, own: Option<u64>| locks.key_holder(0, [code].into_iter(), own);
+        assert_eq!((holder(7, None), holder(7, Some(2)), holder(7, Some(1)), holder(6, None)), (Some(1), Some(1), None, None));
+        assert_eq!(locks.key_holder(1, [7].into_iter(), None), None);
+        locks.release_keys(1, 1);
+        // What a step found locked by an earlier one stays.
+        assert_eq!((holder(8, None), holder(9, None)), (Some(1), None));
+        locks.own(1);
+        assert_eq!((locks.other_owner(Some(2)), locks.other_owner(Some(1)), locks.other(Some(1))), (Some(1), None, None));
+        locks.join(2);
+        assert_eq!(locks.other(Some(1)), Some(2));
+        locks.leave(1);
+        assert_eq!((locks.other_owner(None), locks.other(None), holder(7, None)), (None, Some(2), None));
+        locks.leave(2);
+        assert!(!locks.is_any());
+    }
+}

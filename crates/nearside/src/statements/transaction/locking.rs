@@ -1,0 +1,467 @@
+//! What a statement of a transaction has written is found, and locked against others, before the statement ends.
+//!
+//! For each table whose rows have changed: the rows of others that are deleted now are held, the keys of those that were
+//! added are locked, with the table's write turn alone for a moment. A row that another transaction holds, or a key
+//! that it has locked, means to wait for that one and to begin the statement again; one that another has changed since
+//! the snapshot means to begin again with a new one, or the end of a transaction that has one snapshot. A table whose
+//! columns, indexes or placement have changed, of which segments were put in place of others', or of which very many
+//! rows were written, is owned.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::concat;
+use storage::{Keys, Serial, TableRow, TableVersion};
+
+use super::view::{gone, own_ddl_version};
+use crate::catalog::delta::{FoundKeys, TableDelta};
+use crate::catalog::index::{IndexEntry, indexed};
+use crate::catalog::transactions::Level;
+use crate::catalog::{Alone, CatalogState, Entry, Name, TableEntry};
+use crate::error::{Error, Result};
+use crate::run::statement::RunningStatement;
+use crate::run::transaction::{Content, NameChange, SharedView, Transaction, TransactionState, WrittenTable};
+use crate::statements::keys::{duplicate_error, shown};
+
+/// A statement that adds and takes away more rows of a table than this owns it.
+const LOCKED_ROWS_MAX: usize = 1 << 20;
+
+/// What became of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Locked {
+    /// What it has written is the transaction's.
+    Done,
+    /// Nothing of it is left: it is to be run again, over what others have committed meanwhile.
+    Again,
+}
+
+/// Why something could not be locked.
+enum Unlocked {
+    /// Others have changed it since the snapshot.
+    Changed,
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Unlocked {
+    fn from(error: E) -> Unlocked {
+        Unlocked::Failed(error.into())
+    }
+}
+
+/// A statement of a transaction has been carried out: locks what it has written, and keeps it.
+///
+/// # Errors
+/// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which has
+/// one snapshot, would change; a key that is there already; no memory. Nothing of the statement is left then.
+pub(crate) fn end_statement(
+    transaction: &Transaction,
+    state: &mut TransactionState,
+    running: &Arc<RunningStatement>,
+) -> Result<Locked> {
+    let Some(of) = &running.transaction else { return Ok(Locked::Done) };
+    let (Some(before), after) = (state.own.clone(), transaction.home.state()) else { return Ok(Locked::Done) };
+    if Arc::ptr_eq(&before, &after) {
+        return Ok(Locked::Done);
+    }
+    of.may_write()?;
+    state.step += 1;
+    let changed = Changed::between(&before, &after);
+    let mut content = state.content.clone();
+    for (schema, is_made) in changed.schemas {
+        // One that was dropped and made again is there, as before.
+        content.schemas.insert(schema, is_made);
+    }
+    let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, running);
+    match locked {
+        Ok(()) => {
+            let mut own = CatalogState::clone(&after);
+            if content.has_definitions() {
+                own.ddl_version = own_ddl_version();
+            }
+            let own = Arc::new(own);
+            transaction.home.begin(Arc::clone(&own), running.catalog.version());
+            state.own = Some(own);
+            state.content = content;
+            transaction.open.set_written_rows(written_rows(&state.content));
+            Ok(Locked::Done)
+        }
+        Err(unlocked) => {
+            let step = state.step - 1;
+            release(transaction.open.id, step, state, running);
+            state.step = step;
+            match unlocked {
+                Unlocked::Failed(error) => Err(error),
+                Unlocked::Changed if state.level == Level::ReadCommitted => Ok(Locked::Again),
+                Unlocked::Changed => Err(Error::Serialization(
+                    "another transaction has changed a row or table since this one began".into(),
+                )),
+            }
+        }
+    }
+}
+
+/// Gives back what a transaction has locked since a step.
+pub(crate) fn release(id: u64, after_step: u64, state: &TransactionState, running: &RunningStatement) {
+    for (table, meta) in &state.locked {
+        // Nobody who has the turn waits for a transaction.
+        let _turn = meta.write_turns.next(|| Ok::<(), std::convert::Infallible>(()));
+        if let Some(delta) = running.inner.catalog.state().by_id(*table).and_then(|table| table.delta.clone()) {
+            delta.rows.release_held(id, after_step);
+        }
+        meta.locks.release_keys(id, after_step);
+    }
+}
+
+/// What differs between two states of a transaction's catalog.
+struct Changed {
+    schemas: Vec<(String, bool)>,
+    names: Vec<Name>,
+}
+
+impl Changed {
+    fn between(before: &CatalogState, after: &CatalogState) -> Changed {
+        let schemas = |of: &CatalogState| of.schemas().map(String::from).collect::<BTreeSet<String>>();
+        let (old, new) = (schemas(before), schemas(after));
+        let made = new.difference(&old).map(|schema| (schema.clone(), true));
+        let dropped = old.difference(&new).map(|schema| (schema.clone(), false));
+        let schemas = made.chain(dropped).collect();
+        let is_same = |name: &Name, entry: &Entry| before.get(name).is_some_and(|known| is_same(known, entry));
+        let put = after.entries().filter(|(name, entry)| !is_same(name, entry)).map(|(name, _)| name);
+        let removed = before.entries().filter(|(name, _)| after.get(name).is_none()).map(|(name, _)| name);
+        Changed { schemas, names: put.chain(removed).cloned().collect() }
+    }
+}
+
+/// Whether two entries are the very same.
+fn is_same(a: &Entry, b: &Entry) -> bool {
+    match (a, b) {
+        (Entry::Table(a), Entry::Table(b)) => Arc::ptr_eq(a, b),
+        _ => stands_for_same(a, b),
+    }
+}
+
+/// Whether two entries are the same table, with whatever rows, or the very same view or files.
+pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
+    match (a, b) {
+        (Entry::Table(a), Entry::Table(b)) => a.id == b.id,
+        (Entry::View(a), Entry::View(b)) => Arc::ptr_eq(a, b),
+        (Entry::External(a), Entry::External(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
+fn lock_all(
+    names: &[Name],
+    (before, after): (&CatalogState, &CatalogState),
+    content: &mut Content,
+    transaction: &Transaction,
+    state: &mut TransactionState,
+    running: &Arc<RunningStatement>,
+) -> Result<(), Unlocked> {
+    let snapshot = state.snapshot.clone();
+    let snapshot = snapshot.as_ref().ok_or_else(|| Error::Internal("a transaction without a snapshot".into()))?;
+    let shared = |entry: Option<&Entry>| match entry {
+        Some(Entry::Table(table)) => snapshot.by_id(table.id).cloned(),
+        _ => None,
+    };
+    for name in names {
+        let (was, is) = (before.get(name), after.get(name));
+        // Tables of the database whose rows alone have changed.
+        if let (Some(Entry::Table(was)), Some(Entry::Table(is))) = (was, is)
+            && was.id == is.id
+            && let Some(shared) = shared(Some(&Entry::Table(Arc::clone(is))))
+            && !content.names.contains_key(name)
+            && has_definition_of(was, is)
+        {
+            let before = content.tables.get(&is.id).map(|written| Arc::clone(&written.table.base));
+            let mut locking = Locking { transaction, state, running, shared: &shared };
+            if let Some(written) = locking.rows(before, is)? {
+                content.tables.insert(is.id, written);
+                continue;
+            }
+            // It has to be owned.
+        }
+        for table in [shared(was), shared(is)].into_iter().flatten() {
+            let mut locking = Locking { transaction, state, running, shared: &table };
+            locking.own()?;
+            content.tables.remove(&table.id);
+        }
+        let known = content.names.remove(name);
+        let is_known = known.is_some();
+        let first = known.map_or_else(|| snapshot.get(name).cloned(), |change| change.before);
+        let change = NameChange { before: first, after: is.cloned() };
+        // What was made and taken away again never was.
+        if !(is_known && change.before.is_none() && change.after.is_none()) {
+            content.names.insert(name.clone(), change);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table has the columns, indexes and placement that it had.
+fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool {
+    *before.name == *after.name
+        && Arc::ptr_eq(&before.placement, &after.placement)
+        && Arc::ptr_eq(&before.defaults, &after.defaults)
+        && before.lengths == after.lengths
+        && before.base.schema == after.base.schema
+        && has_indexes_of(before, after)
+}
+
+fn has_indexes_of(before: &TableEntry, after: &TableEntry) -> bool {
+    // Which column of several an index is kept over is chosen anew when rows come.
+    let is_same = |(a, b): (&IndexEntry, &IndexEntry)| {
+        (&a.name, &a.columns, a.unique, a.origin) == (&b.name, &b.columns, b.unique, b.origin)
+    };
+    before.indexes.len() == after.indexes.len() && before.indexes.iter().zip(after.indexes.iter()).all(is_same)
+}
+
+/// A table of the database that a statement has written.
+struct Locking<'a> {
+    transaction: &'a Transaction,
+    state: &'a mut TransactionState,
+    running: &'a Arc<RunningStatement>,
+    /// As the statement's snapshot has it.
+    shared: &'a Arc<TableEntry>,
+}
+
+impl Locking<'_> {
+    fn id(&self) -> u64 {
+        self.transaction.open.id
+    }
+
+    /// The table as it is now, for who has its turn.
+    fn now(&self) -> Result<Arc<TableEntry>, Unlocked> {
+        let state = self.running.inner.catalog.state();
+        let now = state.by_id(self.shared.id).filter(|now| now.name == self.shared.name);
+        Ok(Arc::clone(now.ok_or_else(|| Unlocked::Failed(gone(self.shared)))?))
+    }
+
+    fn is_blocked(&self, holder: Option<u64>) -> Result<(), Unlocked> {
+        match holder {
+            Some(holder) => Err(Unlocked::Failed(self.running.blocked_by(holder))),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the table for the transaction alone.
+    fn own(&mut self) -> Result<(), Unlocked> {
+        let meta = Arc::clone(&self.shared.meta);
+        let _turn = meta.write_turns.next(|| self.running.check())?;
+        if meta.locks.other_owner(None) == Some(self.id()) {
+            return Ok(());
+        }
+        self.is_blocked(meta.locks.other(Some(self.id())))?;
+        let now = self.now()?;
+        // What the transaction has made of it is all that is left of it.
+        let seen = self.running.transaction.as_ref().and_then(|of| of.shared.lock().get(&self.shared.id).cloned());
+        // Of one that was dropped, or replaced by another, nothing was made of its rows.
+        if seen.is_some_and(|view| !view.is_seen_in(&now, u64::MAX)) {
+            return Err(Unlocked::Changed);
+        }
+        meta.locks.own(self.id());
+        self.state.locked.insert(self.shared.id, Arc::clone(&meta));
+        Ok(())
+    }
+
+    /// Locks the rows that the statement has taken away and the keys of those that it has added, where the transaction
+    /// had the table as `before`; `None` where the table has to be owned.
+    fn rows(
+        &mut self,
+        before: Option<Arc<TableVersion>>,
+        is: &Arc<TableEntry>,
+    ) -> Result<Option<WrittenTable>, Unlocked> {
+        let of = self.running.transaction.as_ref();
+        let Some(view) = of.and_then(|of| of.shared.lock().get(&is.id).cloned()) else { return Ok(None) };
+        // Before its first statement it was as others see it.
+        let before = before.unwrap_or_else(|| Arc::clone(&view.whole));
+        let Some(written) = Written::between(&before, &is.base, &view) else { return Ok(None) };
+        let meta = Arc::clone(&self.shared.meta);
+        if written.rows() > LOCKED_ROWS_MAX || !self.shared.has_room_for_delta() {
+            return Ok(None);
+        }
+        if meta.locks.other_owner(None) == Some(self.id()) {
+            return Ok(None);
+        }
+        let dead = written.dead.iter().map(|(part, segment, row)| view.row(*part, *segment, *row));
+        let dead = dead.collect::<Result<Vec<TableRow>>>()?;
+        let added: Vec<Keys> = written.keys(is)?;
+        let _turn = meta.write_turns.next(|| self.running.check())?;
+        self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
+        let mut now = self.now()?;
+        self.hold(&view, &mut now, &dead)?;
+        for (number, keys) in added.iter().enumerate() {
+            self.is_blocked(meta.locks.key_holder(number, keys.codes().flatten(), Some(self.id())))?;
+            self.check_free(&now, &view, number, keys)?;
+        }
+        for (number, keys) in added.iter().enumerate() {
+            meta.locks.lock_keys(number, keys.codes().flatten(), self.id(), self.state.step);
+        }
+        meta.locks.join(self.id());
+        Ok(Some(WrittenTable { shared: view, table: Arc::clone(is) }))
+    }
+
+    /// Holds rows of the table as it is now, with its turn in hand.
+    fn hold(&mut self, view: &SharedView, now: &mut Arc<TableEntry>, dead: &[TableRow]) -> Result<(), Unlocked> {
+        let (id, step) = (self.id(), self.state.step);
+        // Also where nothing is held yet: it is the transaction's from now on.
+        self.state.locked.insert(now.id, Arc::clone(&now.meta));
+        if dead.is_empty() {
+            return Ok(());
+        }
+        if !view.has_places_of(now) {
+            return Err(Unlocked::Changed);
+        }
+        let inner = &self.running.inner;
+        if now.delta.is_none() {
+            let empty = Arc::new(TableDelta::empty(now, &|| inner.catalog.units())?);
+            inner.catalog.commit(|state| state.begin_delta(now.id, &empty))?;
+            *now = self.now()?;
+        }
+        let Some(delta) = &now.delta else { return Err(Error::Internal("a delta that was begun is not there".into()).into()) };
+        self.is_blocked(delta.rows.holder_of(dead, Some(id), &now.base)?)?;
+        // Whoever has deleted one of them in segments has put others in the place of the base.
+        let is_live = |row: &TableRow| delta.rows.is_live(*row, &now.base, u64::MAX);
+        if !dead.iter().all(is_live) || !delta.rows.hold(id, step, dead, &now.base)? {
+            return Err(Unlocked::Changed);
+        }
+        Ok(())
+    }
+
+    /// Fails where a row that others have committed has one of some keys, and the transaction does not take it away.
+    fn check_free(&self, now: &TableEntry, view: &SharedView, number: usize, keys: &Keys) -> Result<(), Unlocked> {
+        // What the statement has seen, it has checked itself.
+        if view.is_seen_in(now, u64::MAX) {
+            return Ok(());
+        }
+        let pin = now.newest_keys();
+        let mut found = now.find(number, keys, pin.as_ref(), &|| false, &Serial)?;
+        if matches!(found, FoundKeys::Clash) {
+            let merged = indexed(now.merged()?, &Arc::new(Alone))?.into_table();
+            found = merged.find(number, keys, None, &|| false, &Serial)?;
+            // Which of them the transaction holds is not known there.
+            if matches!(&found, FoundKeys::Rows(rows) if rows.iter().any(Option::is_some)) {
+                return Err(Unlocked::Changed);
+            }
+        }
+        let FoundKeys::Rows(rows) = found else { return Err(Error::Internal("keys of a merged table clash".into()).into()) };
+        let own = now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(self.id(), &now.base));
+        let own: HashSet<TableRow> = own.into_iter().collect();
+        let Some(taken) = rows.iter().position(|row| row.is_some_and(|row| !own.contains(&row))) else { return Ok(()) };
+        if let (Some(row), Some(delta)) = (rows[taken], &now.delta) {
+            self.is_blocked(delta.rows.holder_of(&[row], Some(self.id()), &now.base)?)?;
+        }
+        if self.state.level == Level::ReadCommitted {
+            // The statement says so itself, over what is there now.
+            return Err(Unlocked::Changed);
+        }
+        let index = now.unique_indexes().nth(number);
+        let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;
+        let (Some(row), columns) = (rows[taken], now.key_columns(index)?) else { return Ok(()) };
+        Err(duplicate_error(&now.name, index, &shown(&now.columns_at(&[row], &columns)?)).into())
+    }
+}
+
+/// What a statement has done to a table's rows.
+struct Written {
+    /// Rows of others that it has taken away: part, segment of the part, row.
+    dead: Vec<(usize, usize, u32)>,
+    /// Segments that it has added.
+    added: Vec<storage::SegmentVersion>,
+}
+
+impl Written {
+    /// Between two versions of a table of a transaction; `None` where segments of others are not what they were.
+    fn between(before: &TableVersion, after: &TableVersion, shared: &SharedView) -> Option<Written> {
+        let mut written = Written { dead: Vec::new(), added: Vec::new() };
+        if after.parts.len() < before.parts.len() {
+            return None;
+        }
+        for (number, part) in after.parts.iter().enumerate() {
+            let count = shared.segments(number);
+            let old = before.parts.get(number).map_or(&[][..], |part| &part.segments[..]);
+            if part.segments.len() < count || old.len() < count {
+                return None;
+            }
+            for (place, (was, is)) in old.iter().zip(&part.segments).take(count).enumerate() {
+                // Indexes may have been built: the columns are the same.
+                let is_same = |(a, b): (&Arc<storage::Column>, &Arc<storage::Column>)| Arc::ptr_eq(a, b);
+                let columns = (was.segment.columns(), is.segment.columns());
+                if columns.0.len() != columns.1.len() || !columns.0.iter().zip(columns.1).all(is_same) {
+                    return None;
+                }
+                let gone = is.deleted.as_ref().map_or_else(Vec::new, |now| now.since(was.deleted.as_deref()));
+                written.dead.extend(gone.into_iter().map(|row| (number, place, row)));
+            }
+            let known: HashSet<*const storage::Column> =
+                old.iter().skip(count).filter_map(|of| of.segment.columns().first().map(Arc::as_ptr)).collect();
+            let is_new = |of: &&storage::SegmentVersion| {
+                of.segment.columns().first().is_none_or(|column| !known.contains(&Arc::as_ptr(column)))
+            };
+            written.added.extend(part.segments.iter().skip(count).filter(is_new).cloned());
+        }
+        Some(written)
+    }
+
+    fn rows(&self) -> usize {
+        self.dead.len() + self.added.iter().map(storage::SegmentVersion::live_rows).sum::<usize>()
+    }
+
+    /// The keys of the added rows, of each unique index of the table.
+    fn keys(&self, table: &TableEntry) -> Result<Vec<Keys>> {
+        let mut all = Vec::new();
+        for index in table.unique_indexes() {
+            let columns = table.key_columns(index)?;
+            let values = columns.iter().map(|column| live_values(&self.added, *column, table));
+            all.push(Keys::new(&values.collect::<Result<Vec<ArrayRef>>>()?)?);
+        }
+        Ok(all)
+    }
+}
+
+/// Which transaction has locked a key of rows that a table has and had not `before`, if one has.
+///
+/// # Errors
+/// A column that the table does not have.
+pub(crate) fn key_holder(table: &TableEntry, before: Option<&TableVersion>) -> Result<Option<u64>> {
+    if !table.meta.locks.is_any() {
+        return Ok(None);
+    }
+    let column = |of: &storage::SegmentVersion| of.segment.columns().first().map(Arc::as_ptr);
+    let known: HashSet<_> = before.into_iter().flat_map(TableVersion::segments).filter_map(column).collect();
+    let is_new = |of: &&storage::SegmentVersion| column(of).is_none_or(|column| !known.contains(&column));
+    let added = table.base.segments().filter(is_new).cloned().collect();
+    let keys = Written { dead: Vec::new(), added }.keys(table)?;
+    let holder = |(number, keys): (usize, &Keys)| table.meta.locks.key_holder(number, keys.codes().flatten(), None);
+    Ok(keys.iter().enumerate().find_map(holder))
+}
+
+/// A column's values in the live rows of some segments.
+fn live_values(segments: &[storage::SegmentVersion], column: usize, table: &TableEntry) -> Result<ArrayRef> {
+    let mut arrays = Vec::with_capacity(segments.len());
+    for of in segments {
+        arrays.push(of.segment.column(column).take(&live_rows(of)));
+    }
+    match &arrays[..] {
+        [] => Ok(arrow::array::new_empty_array(table.base.schema.field(column).data_type())),
+        [one] => Ok(Arc::clone(one)),
+        several => Ok(concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+    }
+}
+
+/// The live rows of a segment.
+pub(super) fn live_rows(of: &storage::SegmentVersion) -> Vec<u32> {
+    (0..of.segment.rows() as u32).filter(|row| of.is_live(*row as usize)).collect()
+}
+
+/// How many rows a transaction has added and taken away.
+fn written_rows(content: &Content) -> u64 {
+    let of_tables = content.tables.values().map(|written| {
+        let added: u64 = written.added().iter().map(|part| part.live_rows() as u64).sum();
+        let own: u64 = written.table.base.segments().map(|of| of.live_rows() as u64).sum();
+        let shared = written.shared.whole.rows() as u64;
+        added + shared.saturating_sub(own - added)
+    });
+    of_tables.sum::<u64>() + content.own_tables().map(|table| table.base.rows() as u64).sum::<u64>()
+}

@@ -1,0 +1,448 @@
+//! Transactions over several statements: what they see, what they wait for, what they are told.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use nearside::{Database, Error, Outcome, Session};
+use random::Random;
+
+use crate::read::{database, number, rows};
+
+/// A session that has run this.
+fn with(database: &Database, sql: &str) -> Session {
+    let session = database.session();
+    run(&session, sql);
+    session
+}
+
+/// Runs statements that succeed; the tag of the last.
+fn run(session: &Session, sql: &str) -> String {
+    match session.execute(sql) {
+        Ok(Outcome::Done(done)) => done.tag,
+        Ok(Outcome::Rows(rows)) => {
+            rows.collect_all().unwrap_or_else(|e| panic!("{sql}: {e}"));
+            "SELECT".into()
+        }
+        Err(error) => panic!("{sql}: {error}"),
+    }
+}
+
+/// Runs a statement that fails.
+fn fails(session: &Session, sql: &str) -> Error {
+    match session.query(sql).and_then(|rows| rows.collect_all()) {
+        Ok(_) => panic!("{sql}: it should fail"),
+        Err(error) => error,
+    }
+}
+
+/// All rows of a query in one line.
+fn line(session: &Session, sql: &str) -> String {
+    rows(session, sql).iter().map(|row| row.join(",")).collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until a transaction waits for another.
+fn until_one_waits(database: &Database) {
+    let (session, begun) = (database.session(), Instant::now());
+    while number(&session, "SELECT count(*) FROM nearside.transactions WHERE waits_for IS NOT NULL") == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody waits");
+    }
+}
+
+const ACCOUNTS: &str = "CREATE TABLE accounts (id BIGINT PRIMARY KEY, owner TEXT, balance BIGINT);
+    INSERT INTO accounts VALUES (1, 'ann', 100), (2, 'bob', 200), (3, 'eve', 300)";
+
+#[test]
+fn what_is_not_committed_is_seen_by_its_transaction_alone() {
+    let database = database();
+    let other = with(&database, ACCOUNTS);
+    let own = with(&database, "BEGIN");
+    run(&own, "UPDATE accounts SET balance = balance - 50 WHERE id = 1");
+    run(&own, "UPDATE accounts SET balance = balance + 50 WHERE id = 2");
+    run(&own, "INSERT INTO accounts VALUES (4, 'dan', 0)");
+    run(&own, "DELETE FROM accounts WHERE id = 3");
+    let query = "SELECT id, balance FROM accounts ORDER BY id";
+    assert_eq!(line(&own, query), "1,50 2,250 4,0");
+    assert_eq!(line(&own, "SELECT owner FROM accounts WHERE id = 4"), "dan");
+    assert_eq!(line(&own, "SELECT count(*) FROM accounts WHERE id = 3"), "0");
+    assert_eq!(line(&other, query), "1,100 2,200 3,300");
+    // What it has written itself it may write again.
+    run(&own, "UPDATE accounts SET balance = balance + 1 WHERE id = 4");
+    run(&own, "UPDATE accounts SET balance = balance + 1 WHERE id IN (1, 4)");
+    run(&own, "DELETE FROM accounts WHERE id = 2");
+    run(&own, "INSERT INTO accounts VALUES (2, 'again', 7), (3, 'again', 8)");
+    run(&own, "INSERT INTO accounts VALUES (2, 'upsert', 9), (5, 'upsert', 9)
+        ON CONFLICT (id) DO UPDATE SET balance = excluded.balance");
+    assert_eq!(line(&own, query), "1,51 2,9 3,8 4,2 5,9");
+    assert_eq!(line(&other, query), "1,100 2,200 3,300");
+    assert_eq!(run(&own, "COMMIT"), "COMMIT");
+    assert_eq!(line(&other, query), "1,51 2,9 3,8 4,2 5,9");
+    assert_eq!(line(&other, "SELECT owner FROM accounts WHERE id = 2"), "again");
+
+    run(&own, "START TRANSACTION; DELETE FROM accounts; INSERT INTO accounts VALUES (9, 'x', 9)");
+    assert_eq!(line(&own, query), "9,9");
+    assert_eq!(run(&own, "ROLLBACK"), "ROLLBACK");
+    for session in [&own, &other] {
+        assert_eq!(line(session, query), "1,51 2,9 3,8 4,2 5,9");
+    }
+    run(&other, "UPDATE accounts SET balance = 0");
+    assert_eq!(number(&other, "SELECT count(*) FROM nearside.transactions"), 0);
+}
+
+#[test]
+fn a_transaction_is_all_or_nothing_over_several_tables() {
+    let database = database();
+    let own = with(&database, ACCOUNTS);
+    run(&own, "CREATE TABLE log (entry BIGINT, said TEXT)");
+    run(&own, "BEGIN; INSERT INTO log VALUES (1, 'a'); UPDATE accounts SET balance = 0 WHERE id = 1");
+    run(&own, "INSERT INTO log SELECT value, 'many' FROM generate_series(1, 5000); COMMIT");
+    assert_eq!(line(&own, "SELECT count(*), sum(balance) FROM log, accounts WHERE id = 1"), "5001,0");
+    run(&own, "BEGIN; INSERT INTO log VALUES (1, 'a'); UPDATE accounts SET balance = 5 WHERE id = 1");
+    let error = fails(&own, "INSERT INTO accounts VALUES (1, 'twice', 1)");
+    assert!(error.to_string().contains("(id) = (1)"), "{error}");
+    // Nothing else goes on, and what was done is undone.
+    assert!(matches!(fails(&own, "SELECT 1"), Error::Transaction(_)));
+    assert_eq!(own.transaction(), Some(false));
+    assert_eq!(run(&own, "COMMIT"), "ROLLBACK");
+    assert_eq!(own.transaction(), None);
+    assert_eq!(line(&own, "SELECT count(*), sum(balance) FROM log, accounts WHERE id = 1"), "5001,0");
+    // A session that ends with one rolls it back.
+    let gone = with(&database, "BEGIN; UPDATE accounts SET balance = 77; INSERT INTO accounts VALUES (8, 'h', 8)");
+    drop(gone);
+    run(&own, "UPDATE accounts SET balance = 1 WHERE id = 1; INSERT INTO accounts VALUES (8, 'i', 8)");
+    assert_eq!(number(&own, "SELECT count(*) FROM nearside.transactions"), 0);
+}
+
+#[test]
+fn savepoints_are_gone_back_to() {
+    let database = database();
+    let own = with(&database, ACCOUNTS);
+    let balances = "SELECT id, balance FROM accounts ORDER BY id";
+    run(&own, "BEGIN; UPDATE accounts SET balance = 1 WHERE id = 1; SAVEPOINT a");
+    run(&own, "UPDATE accounts SET balance = 2 WHERE id = 2; INSERT INTO accounts VALUES (4, 'd', 4); SAVEPOINT b");
+    run(&own, "DELETE FROM accounts WHERE id = 3; CREATE TABLE t (a INT); SAVEPOINT a; INSERT INTO t VALUES (1)");
+    assert!(matches!(fails(&own, "SELECT nothing"), Error::Plan { .. } | Error::NotFound { .. }));
+    run(&own, "ROLLBACK TO a");
+    assert_eq!(line(&own, "SELECT count(*) FROM t"), "0");
+    run(&own, "RELEASE a; ROLLBACK TO SAVEPOINT b");
+    assert_eq!(line(&own, balances), "1,1 2,2 3,300 4,4");
+    assert!(own.query("SELECT * FROM t").is_err());
+    run(&own, "ROLLBACK TO b; ROLLBACK TO a");
+    assert_eq!(line(&own, balances), "1,1 2,200 3,300");
+    // What was locked since is free.
+    let other = with(&database, "UPDATE accounts SET balance = 20 WHERE id = 2; INSERT INTO accounts VALUES (4, 'o', 0)");
+    assert_eq!(line(&own, balances), "1,1 2,20 3,300 4,0");
+    let error = fails(&own, "ROLLBACK TO b");
+    assert!(matches!(&error, Error::NotFound { kind: "savepoint", .. }), "{error}");
+    run(&own, "ROLLBACK TO a; COMMIT");
+    assert_eq!(line(&other, balances), "1,1 2,20 3,300 4,0");
+    assert!(matches!(fails(&own, "SAVEPOINT c"), Error::Transaction(_)));
+    assert!(matches!(fails(&own, "RELEASE c"), Error::Transaction(_)));
+    // Settings go back as well.
+    run(&own, "SET nearside.statement_timeout_ms = 70000; BEGIN; SET nearside.statement_timeout_ms = 80000; ROLLBACK");
+    assert_eq!(line(&own, "SHOW nearside.statement_timeout_ms").split(',').next_back(), Some("70000"));
+}
+
+#[test]
+fn levels_decide_what_is_seen_of_others() {
+    let database = database();
+    let other = with(&database, ACCOUNTS);
+    let sum = "SELECT sum(balance) FROM accounts";
+    for (level, sees) in [("READ COMMITTED", true), ("REPEATABLE READ", false), ("SERIALIZABLE", false)] {
+        let before = line(&other, sum);
+        let own = with(&database, &format!("BEGIN ISOLATION LEVEL {level}"));
+        assert_eq!(line(&own, sum), before);
+        run(&other, "UPDATE accounts SET balance = balance + 1; INSERT INTO accounts VALUES (10, 'x', 10)");
+        let after = line(&other, sum);
+        assert_eq!(line(&own, sum), if sees { after.clone() } else { before.clone() }, "{level}");
+        assert_eq!(line(&own, "SELECT count(*) FROM accounts WHERE id = 10"), if sees { "1" } else { "0" });
+        // Also where keys of rows are looked up, and behind a merge.
+        run(&other, "ALTER SYSTEM SET nearside.merge_idle_ms = 1");
+        run(&other, "INSERT INTO accounts SELECT value, 'y', 0 FROM generate_series(100, 5000)");
+        assert_eq!(line(&own, sum), if sees { after } else { before }, "{level}");
+        run(&own, "COMMIT");
+        run(&other, "DELETE FROM accounts WHERE id >= 10");
+    }
+}
+
+#[test]
+fn who_writes_the_same_row_waits_and_works_on_the_new_version() {
+    let database = database();
+    let first = with(&database, ACCOUNTS);
+    run(&first, "BEGIN; UPDATE accounts SET balance = balance + 1 WHERE id = 1");
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let second = with(&database, "BEGIN; UPDATE accounts SET balance = balance * 2 WHERE id = 1");
+            run(&second, "COMMIT");
+        });
+        until_one_waits(&database);
+        // Others go on, and so do readers.
+        let other = with(&database, "UPDATE accounts SET balance = 7 WHERE id = 3; INSERT INTO accounts VALUES (6, 'f', 6)");
+        assert_eq!(line(&other, "SELECT balance FROM accounts WHERE id = 1"), "100");
+        run(&first, "COMMIT");
+        second.join().unwrap();
+    });
+    assert_eq!(line(&first, "SELECT balance FROM accounts WHERE id = 1"), "202");
+    // A statement by itself waits as well, small or not, and never fails for it.
+    run(&first, "BEGIN; UPDATE accounts SET balance = 1 WHERE id = 1; DELETE FROM accounts WHERE id = 2");
+    std::thread::scope(|scope| {
+        let small = scope.spawn(|| run(&database.session(), "UPDATE accounts SET balance = balance + 5 WHERE id = 1"));
+        let key = scope.spawn(|| run(&database.session(), "INSERT INTO accounts VALUES (2, 'new', 2)"));
+        let large = scope.spawn(|| run(&database.session(), "SET nearside.small_writes = false; UPDATE accounts SET owner = 'all'"));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!small.is_finished() && !key.is_finished() && !large.is_finished());
+        run(&first, "COMMIT");
+        for thread in [small, key, large] {
+            thread.join().unwrap();
+        }
+    });
+    assert_eq!(line(&first, "SELECT id, balance FROM accounts ORDER BY id"), "1,6 2,2 3,7 6,6");
+}
+
+#[test]
+fn one_snapshot_is_not_written_over() {
+    let database = database();
+    let other = with(&database, ACCOUNTS);
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let own = with(&database, &format!("BEGIN ISOLATION LEVEL {level}; SELECT sum(balance) FROM accounts"));
+        run(&other, "UPDATE accounts SET balance = balance + 1 WHERE id = 1");
+        // Another row is no matter.
+        run(&own, "UPDATE accounts SET balance = balance + 1 WHERE id = 2");
+        let error = fails(&own, "UPDATE accounts SET balance = balance + 1 WHERE id = 1");
+        assert!(matches!(&error, Error::Serialization(_)), "{error}");
+        run(&own, "ROLLBACK");
+        // A row that is gone, and a key that has come.
+        let own = with(&database, &format!("BEGIN ISOLATION LEVEL {level}; SELECT sum(balance) FROM accounts; SAVEPOINT s"));
+        run(&other, "DELETE FROM accounts WHERE id = 3; INSERT INTO accounts VALUES (4, 'd', 4)");
+        assert!(matches!(fails(&own, "DELETE FROM accounts WHERE id = 3"), Error::Serialization(_)));
+        run(&own, "ROLLBACK TO s");
+        let error = fails(&own, "INSERT INTO accounts VALUES (4, 'own', 4)");
+        assert!(error.to_string().contains("(id) = (4)"), "{error}");
+        run(&own, "ROLLBACK");
+        run(&other, "DELETE FROM accounts WHERE id = 4; INSERT INTO accounts VALUES (3, 'eve', 300)");
+    }
+}
+
+#[test]
+fn keys_that_are_not_committed_are_waited_for() {
+    let database = database();
+    let first = with(&database, ACCOUNTS);
+    for (end, becomes) in [("COMMIT", "first"), ("ROLLBACK", "second")] {
+        run(&first, "DELETE FROM accounts WHERE id > 3; BEGIN; INSERT INTO accounts VALUES (4, 'first', 0)");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let second = with(&database, "BEGIN");
+                let inserted = second.execute("INSERT INTO accounts VALUES (4, 'second', 0)").map(drop);
+                run(&second, "COMMIT");
+                inserted
+            });
+            let nothing = scope.spawn(|| {
+                run(&database.session(), "INSERT INTO accounts VALUES (4, 'third', 0) ON CONFLICT (id) DO NOTHING");
+            });
+            until_one_waits(&database);
+            assert!(!nothing.is_finished());
+            run(&first, end);
+            let inserted = second.join().unwrap();
+            nothing.join().unwrap();
+            if end == "COMMIT" {
+                assert!(inserted.unwrap_err().to_string().contains("(id) = (4)"));
+            }
+        });
+        let owner = line(&first, "SELECT owner FROM accounts WHERE id = 4");
+        assert!(owner == becomes || end == "ROLLBACK" && owner == "third", "{owner}");
+    }
+}
+
+#[test]
+fn a_deadlock_has_one_victim() {
+    let database = database();
+    let first = with(&database, ACCOUNTS);
+    run(&first, "BEGIN; UPDATE accounts SET balance = 1 WHERE id = 1");
+    let second = with(&database, "BEGIN; UPDATE accounts SET balance = 2 WHERE id = 2");
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| run(&second, "UPDATE accounts SET balance = 2 WHERE id = 1"));
+        until_one_waits(&database);
+        let error = fails(&first, "UPDATE accounts SET balance = 1 WHERE id = 2");
+        assert!(matches!(&error, Error::Deadlock(_)), "{error}");
+        run(&first, "ROLLBACK");
+        waits.join().unwrap();
+    });
+    run(&second, "COMMIT");
+    assert_eq!(line(&first, "SELECT id, balance FROM accounts ORDER BY id"), "1,2 2,2 3,300");
+}
+
+#[test]
+fn write_skew_is_for_repeatable_read_alone() {
+    let database = database();
+    let other = with(&database, "CREATE TABLE doctors (name TEXT, on_call BOOLEAN)");
+    for (level, is_prevented) in [("REPEATABLE READ", false), ("SERIALIZABLE", true)] {
+        run(&other, "TRUNCATE TABLE doctors; INSERT INTO doctors VALUES ('a', true), ('b', true)");
+        let begin = format!("BEGIN ISOLATION LEVEL {level}");
+        let (first, second) = (with(&database, &begin), with(&database, &begin));
+        for session in [&first, &second] {
+            assert_eq!(line(session, "SELECT count(*) FROM doctors WHERE on_call"), "2");
+        }
+        run(&first, "UPDATE doctors SET on_call = false WHERE name = 'a'");
+        run(&second, "UPDATE doctors SET on_call = false WHERE name = 'b'");
+        run(&first, "COMMIT");
+        let committed = second.execute("COMMIT").map(drop);
+        assert_eq!(committed.is_err(), is_prevented, "{level}: {committed:?}");
+        let left = line(&other, "SELECT count(*) FROM doctors WHERE on_call");
+        assert_eq!(left, if is_prevented { "1" } else { "0" });
+        assert_eq!((first.transaction(), second.transaction()), (None, None));
+    }
+    // Who only reads never fails.
+    let reader = with(&database, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; SELECT * FROM doctors");
+    run(&other, "UPDATE doctors SET on_call = true");
+    run(&reader, "SELECT * FROM doctors; COMMIT");
+}
+
+#[test]
+fn definitions_are_part_of_transactions() {
+    let database = database();
+    let other = with(&database, ACCOUNTS);
+    let own = with(&database, "BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)");
+    run(&own, "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'");
+    run(&own, "CREATE INDEX balances ON accounts (balance); INSERT INTO accounts (id, balance) VALUES (4, 400)");
+    run(&own, "UPDATE s.t SET a = a + 10; ALTER TABLE s.t RENAME TO u");
+    assert!(own.query("SELECT * FROM v").is_err());
+    run(&own, "ROLLBACK; BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)");
+    run(&own, "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'");
+    run(&own, "INSERT INTO accounts (id, balance) VALUES (4, 400); UPDATE s.t SET a = a + 10");
+    assert_eq!(line(&own, "SELECT total, note FROM v, accounts WHERE id = 4"), "23,none");
+    // Others see nothing of it, and may read what it changes.
+    assert!(other.query("SELECT * FROM s.t").is_err() && other.query("SELECT note FROM accounts").is_err());
+    assert_eq!(line(&other, "SELECT count(*) FROM accounts"), "3");
+    run(&own, "COMMIT");
+    assert_eq!(line(&other, "SELECT total, note FROM v, accounts WHERE id = 4"), "23,none");
+    assert!(fails(&other, "INSERT INTO s.t VALUES (11)").to_string().contains("(a) = (11)"));
+
+    // Who drops a table waits for who writes it, and names are who commits first's.
+    run(&own, "BEGIN; UPDATE accounts SET balance = 0 WHERE id = 1");
+    std::thread::scope(|scope| {
+        let drops = scope.spawn(|| run(&database.session(), "DROP TABLE accounts"));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!drops.is_finished());
+        run(&own, "COMMIT");
+        drops.join().unwrap();
+    });
+    run(&own, "BEGIN; CREATE TABLE accounts (own INT)");
+    run(&other, "CREATE TABLE accounts (others INT)");
+    assert!(matches!(fails(&own, "COMMIT"), Error::Serialization(_)));
+    run(&other, "INSERT INTO accounts VALUES (1)");
+    // A table that is emptied, cut and filled again.
+    run(&own, "BEGIN; TRUNCATE TABLE accounts; INSERT INTO accounts SELECT * FROM generate_series(1, 4000)");
+    run(&own, "ALTER TABLE accounts SET PLACEMENT 'pp(4, range(others))'; DELETE FROM accounts WHERE others > 3000");
+    assert_eq!(line(&other, "SELECT count(*) FROM accounts"), "1");
+    run(&own, "COMMIT");
+    assert_eq!(line(&other, "SELECT count(*), sum(others) FROM accounts"), "3000,4501500");
+}
+
+#[test]
+fn modes_are_kept() {
+    let database = database();
+    let own = with(&database, ACCOUNTS);
+    run(&own, "BEGIN READ ONLY; SELECT * FROM accounts");
+    for sql in ["INSERT INTO accounts VALUES (9, 'x', 1)", "CREATE TABLE t (a INT)", "DROP TABLE accounts"] {
+        assert!(matches!(fails(&own, sql), Error::Transaction(_)), "{sql}");
+        run(&own, "ROLLBACK; BEGIN READ ONLY");
+    }
+    run(&own, "COMMIT; BEGIN; SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY; SELECT 1");
+    assert_eq!(line(&own, "SELECT level, read_only, state FROM nearside.transactions"), "serializable,true,running");
+    assert!(matches!(fails(&own, "SET TRANSACTION READ WRITE"), Error::Transaction(_)));
+    run(&own, "ROLLBACK AND CHAIN");
+    assert_eq!(line(&own, "SELECT level, read_only FROM nearside.transactions"), "serializable,true");
+    run(&own, "COMMIT; SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN");
+    assert_eq!(line(&own, "SELECT level, read_only FROM nearside.transactions"), "repeatable read,false");
+    assert!(matches!(fails(&own, "BEGIN READ ONLY"), Error::Transaction(_)));
+    run(&own, "BEGIN; COMMIT; COMMIT; ROLLBACK");
+    assert!(matches!(fails(&own, "SET default_transaction_isolation = 'snapshot'"), Error::Setting(_)));
+    // Statements by themselves that are serializable.
+    run(&own, "SET default_transaction_isolation = 'serializable'; UPDATE accounts SET balance = 0; SELECT * FROM accounts");
+    assert_eq!(line(&own, "SELECT sum(balance) FROM accounts"), "0");
+    assert!(fails(&own, "ALTER SYSTEM SET nearside.merge_idle_ms = 7").to_string().contains("outside"));
+}
+
+#[test]
+fn who_is_idle_for_long_is_rolled_back() {
+    let database = database();
+    let own = with(&database, ACCOUNTS);
+    run(&own, "SET idle_in_transaction_session_timeout = 50; BEGIN; UPDATE accounts SET balance = 0");
+    // It would wait for ever.
+    run(&database.session(), "UPDATE accounts SET balance = balance + 1");
+    let error = fails(&own, "SELECT 1");
+    assert!(error.to_string().contains("idle"), "{error}");
+    run(&own, "ROLLBACK");
+    assert_eq!(line(&own, "SELECT sum(balance) FROM accounts"), "603");
+}
+
+/// Transfers between accounts of two tables, beside single statements, loads and merges: no money is made or lost,
+/// whatever the level, and nobody sees a half of a transfer.
+#[test]
+fn money_is_neither_made_nor_lost() {
+    const ACCOUNTS: usize = 20;
+    let database = database();
+    let setup = database.session();
+    run(&setup, "ALTER SYSTEM SET nearside.merge_idle_ms = 1");
+    run(&setup, "CREATE TABLE a (id BIGINT PRIMARY KEY, balance BIGINT, n BIGINT); CREATE TABLE b (id BIGINT, balance BIGINT, n BIGINT)");
+    for table in ["a", "b"] {
+        run(&setup, &format!("INSERT INTO {table} SELECT value, 100, 0 FROM generate_series(0, {})", ACCOUNTS - 1));
+    }
+    let total = "SELECT (SELECT sum(balance) FROM a) + (SELECT sum(balance) FROM b)";
+    let expected = number(&setup, total);
+    let (is_over, transfers, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (database, is_over, transfers, failed) = (&database, &is_over, &transfers, &failed);
+            scope.spawn(move || {
+                let (session, mut random) = (database.session(), Random::new(thread));
+                while !is_over.load(SeqCst) {
+                    let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][random.below(3)];
+                    let transfer = |random: &mut Random| -> nearside::Result<()> {
+                        session.execute(&format!("BEGIN ISOLATION LEVEL {level}"))?;
+                        for change in ["balance - 3", "balance + 3"] {
+                            let table = ["a", "b"][random.below(2)];
+                            let id = random.below(ACCOUNTS);
+                            session.execute(&format!("UPDATE {table} SET balance = {change}, n = n + 1 WHERE id = {id}"))?;
+                        }
+                        if random.below(10) == 0 {
+                            return session.execute("ROLLBACK").map(drop);
+                        }
+                        session.execute("COMMIT")?;
+                        transfers.fetch_add(1, SeqCst);
+                        Ok(())
+                    };
+                    if let Err(error) = transfer(&mut random) {
+                        assert!(matches!(error, Error::Serialization(_) | Error::Deadlock(_)), "{error}");
+                        failed.fetch_add(1, SeqCst);
+                        run(&session, "ROLLBACK");
+                    }
+                }
+            });
+        }
+        let (others, database) = (&is_over, &database);
+        scope.spawn(move || {
+            let (session, mut random) = (database.session(), Random::new(77));
+            while !others.load(SeqCst) {
+                let sql = match random.below(4) {
+                    0 => "UPDATE a SET n = n + 1 WHERE id < 5",
+                    1 => "UPDATE b SET n = n",
+                    2 => "INSERT INTO b SELECT value, 0, 0 FROM generate_series(1000, 3100)",
+                    _ => "DELETE FROM b WHERE id >= 1000",
+                };
+                session.execute(sql).map(drop).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            }
+        });
+        let begun = Instant::now();
+        let session = database.session();
+        while begun.elapsed() < Duration::from_secs(4) {
+            assert_eq!(number(&session, total), expected);
+        }
+        is_over.store(true, SeqCst);
+    });
+    assert_eq!(number(&setup, total), expected);
+    let (transfers, failed) = (transfers.into_inner(), failed.into_inner());
+    assert!(transfers > 20, "{transfers} transfers, {failed} failed");
+    // Each transfer has counted twice, where nobody else has.
+    assert_eq!(number(&setup, "SELECT count(*) FROM nearside.transactions"), 0);
+    eprintln!("{transfers} transfers, {failed} failed");
+}
