@@ -4,6 +4,7 @@
 //! A statement that meets what a transaction has locked waits for it, and runs again over what is there then: by itself
 //! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 
 use crate::api::session::{Session, settled};
+use crate::catalog::TableMeta;
 use crate::catalog::transactions::{Activity, Level};
 use crate::error::{Error, Result};
 use crate::run::config;
@@ -80,16 +82,16 @@ impl Modes {
 
 /// The statement of a text, if it is about transactions.
 pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
-    const WORDS: [&str; 9] =
-        ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];
+    const WORDS: [&str; 9] = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];
     let text = sql.trim_start();
     let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
     let may_be = text.starts_with("--") || text.starts_with("/*") || WORDS.contains(&word.to_lowercase().as_str());
     if !may_be {
         return Ok(None);
     }
+    let sql = in_known_words(sql);
     // What is wrong with another kind of statement, who runs it says.
-    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(sql) else { return Ok(None) };
+    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(&sql) else { return Ok(None) };
     let Statement::Statement(inner) = *statement else { return Ok(None) };
     let is_one = matches!(
         *inner,
@@ -101,6 +103,24 @@ pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
             | ast::Statement::Set(ast::Set::SetTransaction { .. })
     );
     Ok(is_one.then_some(*inner))
+}
+
+/// PostgreSQL's words that the parser does not know. ABORT is ROLLBACK; DEFERRABLE is about serializable transactions that
+/// are read only, which never fail and never wait here, and changes nothing.
+fn in_known_words(sql: &str) -> Cow<'_, str> {
+    let words: Vec<String> = sql.split_whitespace().map(str::to_lowercase).collect();
+    let is =
+        |place: usize, word: &str| words.get(place).is_some_and(|known| known.trim_end_matches([',', ';']) == word);
+    if is(0, "abort") {
+        return Cow::Owned(format!("ROLLBACK{}", &sql.trim_start()["abort".len()..]));
+    }
+    let begins = is(0, "begin") || is(0, "start") || is(0, "set");
+    if !begins || !(0..words.len()).any(|place| is(place, "deferrable")) {
+        return Cow::Borrowed(sql);
+    }
+    let goes = |place: &usize| is(*place, "deferrable") || is(*place, "not") && is(place + 1, "deferrable");
+    let kept: Vec<&str> = (0..words.len()).filter(|place| !goes(place)).map(|place| words[place].as_str()).collect();
+    Cow::Owned(kept.join(" ").trim_end_matches([',', ';', ' ']).to_string())
 }
 
 impl Session {
@@ -186,18 +206,26 @@ impl Session {
         label: &str,
         work: &Work<'_>,
     ) -> Result<Outcome> {
+        // A table that others changed while the statement ran: again, they wait.
+        let mut changing: Option<(u64, Arc<TableMeta>)> = None;
         loop {
             let (running, settings) = self.started(label);
             transaction.open.set_activity(Activity::Running(label.to_string()));
+            let met = changing.take();
+            let turn = match &met {
+                Some((_, meta)) => Some(meta.write_turns.next(|| running.check())?),
+                None => None,
+            };
+            let with_turn = met.as_ref().map(|(table, _)| *table);
             let running = Arc::new(begin_statement(transaction, state, running)?);
             self.track(&running);
             running.check()?;
-            let outcome = work(&running, settings).and_then(|outcome| {
-                end_statement(transaction, state, &running).map(|locked| (locked == Locked::Done).then_some(outcome))
-            });
+            let outcome = work(&running, settings)
+                .and_then(|outcome| Ok((end_statement(transaction, state, &running, with_turn)?, outcome)));
+            drop(turn);
             match (outcome, running.blocker()) {
-                (Ok(Some(outcome)), _) => return Ok(outcome),
-                (Ok(None), _) => {}
+                (Ok((Locked::Done, outcome)), _) => return Ok(outcome),
+                (Ok((Locked::Again(table), _)), _) => changing = table,
                 (Err(_), Some(holder)) => {
                     let open = &self.inner.transactions;
                     open.wait(Some(transaction.open.id), holder, || running.check())?;
@@ -258,13 +286,17 @@ impl Session {
         match statement {
             ast::Statement::StartTransaction { modes, modifier, statements, exception, .. } => {
                 if modifier.is_some() || !statements.is_empty() || exception.is_some() {
-                    return Err(Error::Unsupported("this form of BEGIN is not supported; write BEGIN or START TRANSACTION with modes".into()));
+                    return Err(Error::Unsupported(
+                        "this form of BEGIN is not supported; write BEGIN or START TRANSACTION with modes".into(),
+                    ));
                 }
                 let begins = self.default_modes().with(modes)?;
                 if self.shared.transaction.0.lock().is_none() {
                     self.begin(begins)?;
                 } else if !modes.is_empty() {
-                    return Err(Error::Transaction("there is a transaction already; COMMIT or ROLLBACK it first".into()));
+                    return Err(Error::Transaction(
+                        "there is a transaction already; COMMIT or ROLLBACK it first".into(),
+                    ));
                 }
                 done("BEGIN")
             }
@@ -364,7 +396,7 @@ impl Session {
         state.savepoints.truncate(place + 1);
         let savepoint = state.savepoints[place].clone();
         let running = self.started("ROLLBACK").0;
-        release(transaction.open.id, savepoint.step, &state, &running);
+        release(transaction.open.id, savepoint.step, &state, (&running, None));
         state.content = savepoint.content;
         state.own = None;
         state.has_failed = false;
@@ -389,10 +421,10 @@ impl Session {
         usable(&state)?;
         let before = Modes { level: state.level, is_read_only: state.is_read_only };
         let changed = before.with(modes).and_then(|changed| {
-            if state.snapshot.is_some() && (changed.level != before.level || before.is_read_only && !changed.is_read_only) {
-                return Err(Error::Transaction(
-                    "SET TRANSACTION comes before the first query of a transaction".into(),
-                ));
+            if state.snapshot.is_some()
+                && (changed.level != before.level || before.is_read_only && !changed.is_read_only)
+            {
+                return Err(Error::Transaction("SET TRANSACTION comes before the first query of a transaction".into()));
             }
             Ok(changed)
         });
@@ -421,7 +453,9 @@ impl Session {
 /// Fails where a transaction is over although its session has not ended it.
 fn over(state: &TransactionState) -> Result<()> {
     match state.ended {
-        Some(why) => Err(Error::Transaction(format!("the transaction was rolled back: {why}; ROLLBACK and BEGIN anew"))),
+        Some(why) => {
+            Err(Error::Transaction(format!("the transaction was rolled back: {why}; ROLLBACK and BEGIN anew")))
+        }
         None => Ok(()),
     }
 }
@@ -481,7 +515,10 @@ fn watch(transaction: &Arc<Transaction>, limit: Duration) -> Result<()> {
                 None => limit,
             };
             if left.is_zero() {
-                return forget(&transaction, "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms");
+                return forget(
+                    &transaction,
+                    "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms",
+                );
             }
             drop(transaction);
             std::thread::sleep(left.min(Duration::from_millis(100)));

@@ -122,13 +122,19 @@ mod tests {
         locks.lock_keys(0, [7, 8].into_iter(), 1, 1);
         locks.lock_keys(0, [8, 9].into_iter(), 1, 2);
         let holder = |code: u64, own: Option<u64>| locks.key_holder(0, [code].into_iter(), own);
-        assert_eq!((holder(7, None), holder(7, Some(2)), holder(7, Some(1)), holder(6, None)), (Some(1), Some(1), None, None));
+        assert_eq!(
+            (holder(7, None), holder(7, Some(2)), holder(7, Some(1)), holder(6, None)),
+            (Some(1), Some(1), None, None)
+        );
         assert_eq!(locks.key_holder(1, [7].into_iter(), None), None);
         locks.release_keys(1, 1);
         // What a step found locked by an earlier one stays.
         assert_eq!((holder(8, None), holder(9, None)), (Some(1), None));
         locks.own(1);
-        assert_eq!((locks.other_owner(Some(2)), locks.other_owner(Some(1)), locks.other(Some(1))), (Some(1), None, None));
+        assert_eq!(
+            (locks.other_owner(Some(2)), locks.other_owner(Some(1)), locks.other(Some(1))),
+            (Some(1), None, None)
+        );
         locks.join(2);
         assert_eq!(locks.other(Some(1)), Some(2));
         locks.leave(1);

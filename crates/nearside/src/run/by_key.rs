@@ -35,7 +35,8 @@ pub(super) fn start(
     // A transaction sees what is not in the units.
     if running.transaction.is_some()
         || profile::wanted(running)
-        || !config::nearside(running.planner.config_options()).index_lookups {
+        || !config::nearside(running.planner.config_options()).index_lookups
+    {
         return Ok(None);
     }
     let (state, pin) = running.home.pinned();

@@ -22,11 +22,11 @@ use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
-use crate::statements::writer::is_left_alone;
 use crate::statements::lasting;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
+use crate::statements::writer::is_left_alone;
 
 /// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database:
 /// their operators may need the very worker that waits.

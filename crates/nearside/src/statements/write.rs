@@ -38,10 +38,10 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
-use crate::statements::transaction::locking::key_holder;
 use crate::statements::placement::resolved;
 use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
+use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
 

@@ -70,8 +70,11 @@ fn what_is_not_committed_is_seen_by_its_transaction_alone() {
     run(&own, "UPDATE accounts SET balance = balance + 1 WHERE id IN (1, 4)");
     run(&own, "DELETE FROM accounts WHERE id = 2");
     run(&own, "INSERT INTO accounts VALUES (2, 'again', 7), (3, 'again', 8)");
-    run(&own, "INSERT INTO accounts VALUES (2, 'upsert', 9), (5, 'upsert', 9)
-        ON CONFLICT (id) DO UPDATE SET balance = excluded.balance");
+    run(
+        &own,
+        "INSERT INTO accounts VALUES (2, 'upsert', 9), (5, 'upsert', 9)
+        ON CONFLICT (id) DO UPDATE SET balance = excluded.balance",
+    );
     assert_eq!(line(&own, query), "1,51 2,9 3,8 4,2 5,9");
     assert_eq!(line(&other, query), "1,100 2,200 3,300");
     assert_eq!(run(&own, "COMMIT"), "COMMIT");
@@ -129,7 +132,8 @@ fn savepoints_are_gone_back_to() {
     run(&own, "ROLLBACK TO b; ROLLBACK TO a");
     assert_eq!(line(&own, balances), "1,1 2,200 3,300");
     // What was locked since is free.
-    let other = with(&database, "UPDATE accounts SET balance = 20 WHERE id = 2; INSERT INTO accounts VALUES (4, 'o', 0)");
+    let other =
+        with(&database, "UPDATE accounts SET balance = 20 WHERE id = 2; INSERT INTO accounts VALUES (4, 'o', 0)");
     assert_eq!(line(&own, balances), "1,1 2,20 3,300 4,0");
     let error = fails(&own, "ROLLBACK TO b");
     assert!(matches!(&error, Error::NotFound { kind: "savepoint", .. }), "{error}");
@@ -176,7 +180,8 @@ fn who_writes_the_same_row_waits_and_works_on_the_new_version() {
         });
         until_one_waits(&database);
         // Others go on, and so do readers.
-        let other = with(&database, "UPDATE accounts SET balance = 7 WHERE id = 3; INSERT INTO accounts VALUES (6, 'f', 6)");
+        let other =
+            with(&database, "UPDATE accounts SET balance = 7 WHERE id = 3; INSERT INTO accounts VALUES (6, 'f', 6)");
         assert_eq!(line(&other, "SELECT balance FROM accounts WHERE id = 1"), "100");
         run(&first, "COMMIT");
         second.join().unwrap();
@@ -187,7 +192,8 @@ fn who_writes_the_same_row_waits_and_works_on_the_new_version() {
     std::thread::scope(|scope| {
         let small = scope.spawn(|| run(&database.session(), "UPDATE accounts SET balance = balance + 5 WHERE id = 1"));
         let key = scope.spawn(|| run(&database.session(), "INSERT INTO accounts VALUES (2, 'new', 2)"));
-        let large = scope.spawn(|| run(&database.session(), "SET nearside.small_writes = false; UPDATE accounts SET owner = 'all'"));
+        let large = scope
+            .spawn(|| run(&database.session(), "SET nearside.small_writes = false; UPDATE accounts SET owner = 'all'"));
         std::thread::sleep(Duration::from_millis(100));
         assert!(!small.is_finished() && !key.is_finished() && !large.is_finished());
         run(&first, "COMMIT");
@@ -211,7 +217,8 @@ fn one_snapshot_is_not_written_over() {
         assert!(matches!(&error, Error::Serialization(_)), "{error}");
         run(&own, "ROLLBACK");
         // A row that is gone, and a key that has come.
-        let own = with(&database, &format!("BEGIN ISOLATION LEVEL {level}; SELECT sum(balance) FROM accounts; SAVEPOINT s"));
+        let own =
+            with(&database, &format!("BEGIN ISOLATION LEVEL {level}; SELECT sum(balance) FROM accounts; SAVEPOINT s"));
         run(&other, "DELETE FROM accounts WHERE id = 3; INSERT INTO accounts VALUES (4, 'd', 4)");
         assert!(matches!(fails(&own, "DELETE FROM accounts WHERE id = 3"), Error::Serialization(_)));
         run(&own, "ROLLBACK TO s");
@@ -300,13 +307,25 @@ fn write_skew_is_for_repeatable_read_alone() {
 fn definitions_are_part_of_transactions() {
     let database = database();
     let other = with(&database, ACCOUNTS);
-    let own = with(&database, "BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)");
-    run(&own, "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'");
+    let own = with(
+        &database,
+        "BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)",
+    );
+    run(
+        &own,
+        "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'",
+    );
     run(&own, "CREATE INDEX balances ON accounts (balance); INSERT INTO accounts (id, balance) VALUES (4, 400)");
     run(&own, "UPDATE s.t SET a = a + 10; ALTER TABLE s.t RENAME TO u");
     assert!(own.query("SELECT * FROM v").is_err());
-    run(&own, "ROLLBACK; BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)");
-    run(&own, "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'");
+    run(
+        &own,
+        "ROLLBACK; BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT PRIMARY KEY); INSERT INTO s.t VALUES (1), (2)",
+    );
+    run(
+        &own,
+        "CREATE VIEW v AS SELECT sum(a) AS total FROM s.t; ALTER TABLE accounts ADD COLUMN note TEXT DEFAULT 'none'",
+    );
     run(&own, "INSERT INTO accounts (id, balance) VALUES (4, 400); UPDATE s.t SET a = a + 10");
     assert_eq!(line(&own, "SELECT total, note FROM v, accounts WHERE id = 4"), "23,none");
     // Others see nothing of it, and may read what it changes.
@@ -357,7 +376,10 @@ fn modes_are_kept() {
     run(&own, "BEGIN; COMMIT; COMMIT; ROLLBACK");
     assert!(matches!(fails(&own, "SET default_transaction_isolation = 'snapshot'"), Error::Setting(_)));
     // Statements by themselves that are serializable.
-    run(&own, "SET default_transaction_isolation = 'serializable'; UPDATE accounts SET balance = 0; SELECT * FROM accounts");
+    run(
+        &own,
+        "SET default_transaction_isolation = 'serializable'; UPDATE accounts SET balance = 0; SELECT * FROM accounts",
+    );
     assert_eq!(line(&own, "SELECT sum(balance) FROM accounts"), "0");
     assert!(fails(&own, "ALTER SYSTEM SET nearside.merge_idle_ms = 7").to_string().contains("outside"));
 }
@@ -383,7 +405,10 @@ fn money_is_neither_made_nor_lost() {
     let database = database();
     let setup = database.session();
     run(&setup, "ALTER SYSTEM SET nearside.merge_idle_ms = 1");
-    run(&setup, "CREATE TABLE a (id BIGINT PRIMARY KEY, balance BIGINT, n BIGINT); CREATE TABLE b (id BIGINT, balance BIGINT, n BIGINT)");
+    run(
+        &setup,
+        "CREATE TABLE a (id BIGINT PRIMARY KEY, balance BIGINT, n BIGINT); CREATE TABLE b (id BIGINT, balance BIGINT, n BIGINT)",
+    );
     for table in ["a", "b"] {
         run(&setup, &format!("INSERT INTO {table} SELECT value, 100, 0 FROM generate_series(0, {})", ACCOUNTS - 1));
     }
@@ -402,7 +427,9 @@ fn money_is_neither_made_nor_lost() {
                         for change in ["balance - 3", "balance + 3"] {
                             let table = ["a", "b"][random.below(2)];
                             let id = random.below(ACCOUNTS);
-                            session.execute(&format!("UPDATE {table} SET balance = {change}, n = n + 1 WHERE id = {id}"))?;
+                            session.execute(&format!(
+                                "UPDATE {table} SET balance = {change}, n = n + 1 WHERE id = {id}"
+                            ))?;
                         }
                         if random.below(10) == 0 {
                             return session.execute("ROLLBACK").map(drop);

@@ -576,8 +576,11 @@ impl DeltasView {
             // With one delta, the segments of all parts are counted together.
             TableRow::Base { segment, row } if self.deltas.parts.len() == 1 => {
                 let count = base.segments().count();
-                let (part, segment) =
-                    part_of(base, segment).ok_or(StoreError::NotThere { what: "segment", index: segment as usize, count })?;
+                let (part, segment) = part_of(base, segment).ok_or(StoreError::NotThere {
+                    what: "segment",
+                    index: segment as usize,
+                    count,
+                })?;
                 Ok((part, segment as usize, row))
             }
             TableRow::Base { segment, row } => Ok((part, segment as usize, row)),

@@ -63,8 +63,9 @@ fn shown(of: &Statement) -> Result<()> {
             refuse(&[(more, "SHOW FULL TABLES or the like; query information_schema.tables")])?;
             show_options(inner, false)
         }
-        // `session` refuses them: each statement is atomic by itself.
+        // `transactions` reads all of them, and refuses what it does not do.
         Statement::StartTransaction { .. } | Statement::Commit { .. } | Statement::Rollback { .. } => Ok(()),
+        Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
         // `ddl` refuses them, and says what there is instead.
         Statement::CreateDatabase { .. } | Statement::CreateFunction(_) | Statement::DropFunction(_) => Ok(()),
         other => Err(refused_text("this statement", other)),
@@ -153,6 +154,8 @@ fn set(of: &Set) -> Result<()> {
             refuse(&[(*local, "SET LOCAL; a setting is the session's")])?;
             expr(value)
         }
+        // As BEGIN and COMMIT.
+        Set::SetTransaction { modes: _, snapshot: _, session: _ } => Ok(()),
         other => Err(refused_text("this form of SET", other)),
     }
 }

@@ -53,12 +53,11 @@ pub(crate) fn commit(
         let turns: Result<Vec<WriteTurn<'_>>> =
             metas.values().map(|meta| meta.write_turns.next(|| running.check())).collect();
         let committed = turns.as_ref().map(|_| ()).map_err(|_| Error::Cancelled);
-        let committed = committed.and_then(|()| is_serializable(state, inner)).and_then(|()| {
-            match state.content.is_empty() {
+        let committed =
+            committed.and_then(|()| is_serializable(state, inner)).and_then(|()| match state.content.is_empty() {
                 true => Ok(()),
                 false => make_everybodys(transaction.open.id, &state.content, running),
-            }
-        });
+            });
         if turns.is_ok() {
             unlock(transaction.open.id, &state.locked, inner);
             state.locked.clear();

@@ -12,13 +12,15 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
+use arrow::compute::kernels::cmp::not_distinct;
 use storage::{Keys, Serial, TableRow, TableVersion};
 
 use super::view::{gone, own_ddl_version};
 use crate::catalog::delta::{FoundKeys, TableDelta};
 use crate::catalog::index::{IndexEntry, indexed};
 use crate::catalog::transactions::Level;
-use crate::catalog::{Alone, CatalogState, Entry, Name, TableEntry};
+use crate::catalog::write_turns::WriteTurn;
+use crate::catalog::{Alone, CatalogState, Entry, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, NameChange, SharedView, Transaction, TransactionState, WrittenTable};
@@ -28,12 +30,13 @@ use crate::statements::keys::{duplicate_error, shown};
 const LOCKED_ROWS_MAX: usize = 1 << 20;
 
 /// What became of a statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Locked {
     /// What it has written is the transaction's.
     Done,
-    /// Nothing of it is left: it is to be run again, over what others have committed meanwhile.
-    Again,
+    /// Nothing of it is left: it is to be run again, over what others have committed meanwhile, with the write turn of
+    /// the table that they have changed in hand, so that they wait.
+    Again(Option<(u64, Arc<TableMeta>)>),
 }
 
 /// Why something could not be locked.
@@ -49,7 +52,8 @@ impl<E: Into<Error>> From<E> for Unlocked {
     }
 }
 
-/// A statement of a transaction has been carried out: locks what it has written, and keeps it.
+/// A statement of a transaction has been carried out: locks what it has written, and keeps it. `with_turn`: the table whose
+/// write turn the caller has.
 ///
 /// # Errors
 /// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which has
@@ -58,6 +62,7 @@ pub(crate) fn end_statement(
     transaction: &Transaction,
     state: &mut TransactionState,
     running: &Arc<RunningStatement>,
+    with_turn: Option<u64>,
 ) -> Result<Locked> {
     let Some(of) = &running.transaction else { return Ok(Locked::Done) };
     let (Some(before), after) = (state.own.clone(), transaction.home.state()) else { return Ok(Locked::Done) };
@@ -72,7 +77,10 @@ pub(crate) fn end_statement(
         // One that was dropped and made again is there, as before.
         content.schemas.insert(schema, is_made);
     }
-    let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, running);
+    let mut changed_by_others = None;
+    let is_one_table = changed.names.len() == 1;
+    let locking = Turns { with_turn, is_one_table, changed: &mut changed_by_others };
+    let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, (running, locking));
     match locked {
         Ok(()) => {
             let mut own = CatalogState::clone(&after);
@@ -88,11 +96,11 @@ pub(crate) fn end_statement(
         }
         Err(unlocked) => {
             let step = state.step - 1;
-            release(transaction.open.id, step, state, running);
+            release(transaction.open.id, step, state, (running, with_turn));
             state.step = step;
             match unlocked {
                 Unlocked::Failed(error) => Err(error),
-                Unlocked::Changed if state.level == Level::ReadCommitted => Ok(Locked::Again),
+                Unlocked::Changed if state.level == Level::ReadCommitted => Ok(Locked::Again(changed_by_others)),
                 Unlocked::Changed => Err(Error::Serialization(
                     "another transaction has changed a row or table since this one began".into(),
                 )),
@@ -102,15 +110,28 @@ pub(crate) fn end_statement(
 }
 
 /// Gives back what a transaction has locked since a step.
-pub(crate) fn release(id: u64, after_step: u64, state: &TransactionState, running: &RunningStatement) {
+pub(crate) fn release(
+    id: u64,
+    after_step: u64,
+    state: &TransactionState,
+    (running, with_turn): (&RunningStatement, Option<u64>),
+) {
     for (table, meta) in &state.locked {
         // Nobody who has the turn waits for a transaction.
-        let _turn = meta.write_turns.next(|| Ok::<(), std::convert::Infallible>(()));
+        let wants_turn = with_turn != Some(*table);
+        let _turn = wants_turn.then(|| meta.write_turns.next(|| Ok::<(), std::convert::Infallible>(())));
         if let Some(delta) = running.inner.catalog.state().by_id(*table).and_then(|table| table.delta.clone()) {
             delta.rows.release_held(id, after_step);
         }
         meta.locks.release_keys(id, after_step);
     }
+}
+
+/// The table whose write turn the caller has, and the one that others have changed.
+struct Turns<'a> {
+    with_turn: Option<u64>,
+    is_one_table: bool,
+    changed: &'a mut Option<(u64, Arc<TableMeta>)>,
 }
 
 /// What differs between two states of a transaction's catalog.
@@ -157,7 +178,7 @@ fn lock_all(
     content: &mut Content,
     transaction: &Transaction,
     state: &mut TransactionState,
-    running: &Arc<RunningStatement>,
+    (running, mut turns): (&Arc<RunningStatement>, Turns<'_>),
 ) -> Result<(), Unlocked> {
     let snapshot = state.snapshot.clone();
     let snapshot = snapshot.as_ref().ok_or_else(|| Error::Internal("a transaction without a snapshot".into()))?;
@@ -175,7 +196,7 @@ fn lock_all(
             && has_definition_of(was, is)
         {
             let before = content.tables.get(&is.id).map(|written| Arc::clone(&written.table.base));
-            let mut locking = Locking { transaction, state, running, shared: &shared };
+            let mut locking = Locking { transaction, state, running, shared: &shared, turns: &mut turns };
             if let Some(written) = locking.rows(before, is)? {
                 content.tables.insert(is.id, written);
                 continue;
@@ -183,7 +204,7 @@ fn lock_all(
             // It has to be owned.
         }
         for table in [shared(was), shared(is)].into_iter().flatten() {
-            let mut locking = Locking { transaction, state, running, shared: &table };
+            let mut locking = Locking { transaction, state, running, shared: &table, turns: &mut turns };
             locking.own()?;
             content.tables.remove(&table.id);
         }
@@ -218,15 +239,16 @@ fn has_indexes_of(before: &TableEntry, after: &TableEntry) -> bool {
 }
 
 /// A table of the database that a statement has written.
-struct Locking<'a> {
+struct Locking<'a, 'b> {
     transaction: &'a Transaction,
     state: &'a mut TransactionState,
     running: &'a Arc<RunningStatement>,
     /// As the statement's snapshot has it.
     shared: &'a Arc<TableEntry>,
+    turns: &'a mut Turns<'b>,
 }
 
-impl Locking<'_> {
+impl Locking<'_, '_> {
     fn id(&self) -> u64 {
         self.transaction.open.id
     }
@@ -245,10 +267,54 @@ impl Locking<'_> {
         }
     }
 
+    /// The table's write turn, if the caller has it not.
+    fn turn<'t>(&self, meta: &'t TableMeta) -> Result<Option<WriteTurn<'t>>, Unlocked> {
+        match self.turns.with_turn == Some(self.shared.id) {
+            true => Ok(None),
+            false => Ok(Some(meta.write_turns.next(|| self.running.check())?)),
+        }
+    }
+
+    /// Others have changed the table since the snapshot.
+    fn changed(&mut self) -> Unlocked {
+        // Of several tables nobody has the turn in hand: turns are taken in the order of tables' numbers.
+        if self.turns.is_one_table {
+            *self.turns.changed = Some((self.shared.id, Arc::clone(&self.shared.meta)));
+        }
+        Unlocked::Changed
+    }
+
+    /// Where rows are by now that were elsewhere when the snapshot was taken: by their key, if they are what they were.
+    fn found(&mut self, view: &SharedView, now: &TableEntry, rows: &[TableRow]) -> Result<Vec<TableRow>, Unlocked> {
+        // Who sees what is newest sees all of it again.
+        let index = match self.state.level {
+            Level::ReadCommitted => None,
+            _ => now.unique_indexes().next(),
+        };
+        let Some(index) = index else { return Err(self.changed()) };
+        let all: Vec<usize> = (0..now.base.schema.fields().len()).collect();
+        let were = view.table.columns_at(rows, &all)?;
+        let keys: Vec<ArrayRef> = now.key_columns(index)?.iter().map(|column| Arc::clone(&were[*column])).collect();
+        let pin = now.newest_keys();
+        let found = match now.find(0, &Keys::new(&keys)?, pin.as_ref(), &|| false, &Serial)? {
+            FoundKeys::Rows(rows) => rows.into_iter().collect::<Option<Vec<TableRow>>>(),
+            FoundKeys::Clash => None,
+        };
+        let Some(found) = found else { return Err(self.changed()) };
+        let are = now.columns_at(&found, &all)?;
+        let is_same = |(were, are): (&ArrayRef, &ArrayRef)| {
+            not_distinct(were, are).is_ok_and(|same| same.true_count() == same.len())
+        };
+        match were.iter().zip(&are).all(is_same) {
+            true => Ok(found),
+            false => Err(self.changed()),
+        }
+    }
+
     /// Has the table for the transaction alone.
     fn own(&mut self) -> Result<(), Unlocked> {
         let meta = Arc::clone(&self.shared.meta);
-        let _turn = meta.write_turns.next(|| self.running.check())?;
+        let _turn = self.turn(&meta)?;
         if meta.locks.other_owner(None) == Some(self.id()) {
             return Ok(());
         }
@@ -258,7 +324,7 @@ impl Locking<'_> {
         let seen = self.running.transaction.as_ref().and_then(|of| of.shared.lock().get(&self.shared.id).cloned());
         // Of one that was dropped, or replaced by another, nothing was made of its rows.
         if seen.is_some_and(|view| !view.is_seen_in(&now, u64::MAX)) {
-            return Err(Unlocked::Changed);
+            return Err(self.changed());
         }
         meta.locks.own(self.id());
         self.state.locked.insert(self.shared.id, Arc::clone(&meta));
@@ -287,7 +353,7 @@ impl Locking<'_> {
         let dead = written.dead.iter().map(|(part, segment, row)| view.row(*part, *segment, *row));
         let dead = dead.collect::<Result<Vec<TableRow>>>()?;
         let added: Vec<Keys> = written.keys(is)?;
-        let _turn = meta.write_turns.next(|| self.running.check())?;
+        let _turn = self.turn(&meta)?;
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
         let mut now = self.now()?;
         self.hold(&view, &mut now, &dead)?;
@@ -310,27 +376,34 @@ impl Locking<'_> {
         if dead.is_empty() {
             return Ok(());
         }
-        if !view.has_places_of(now) {
-            return Err(Unlocked::Changed);
-        }
+        let found;
+        let dead = match view.has_places_of(now) {
+            true => dead,
+            false => {
+                found = self.found(view, now, dead)?;
+                &found
+            }
+        };
         let inner = &self.running.inner;
         if now.delta.is_none() {
             let empty = Arc::new(TableDelta::empty(now, &|| inner.catalog.units())?);
             inner.catalog.commit(|state| state.begin_delta(now.id, &empty))?;
             *now = self.now()?;
         }
-        let Some(delta) = &now.delta else { return Err(Error::Internal("a delta that was begun is not there".into()).into()) };
+        let Some(delta) = &now.delta else {
+            return Err(Error::Internal("a delta that was begun is not there".into()).into());
+        };
         self.is_blocked(delta.rows.holder_of(dead, Some(id), &now.base)?)?;
         // Whoever has deleted one of them in segments has put others in the place of the base.
         let is_live = |row: &TableRow| delta.rows.is_live(*row, &now.base, u64::MAX);
         if !dead.iter().all(is_live) || !delta.rows.hold(id, step, dead, &now.base)? {
-            return Err(Unlocked::Changed);
+            return Err(self.changed());
         }
         Ok(())
     }
 
     /// Fails where a row that others have committed has one of some keys, and the transaction does not take it away.
-    fn check_free(&self, now: &TableEntry, view: &SharedView, number: usize, keys: &Keys) -> Result<(), Unlocked> {
+    fn check_free(&mut self, now: &TableEntry, view: &SharedView, number: usize, keys: &Keys) -> Result<(), Unlocked> {
         // What the statement has seen, it has checked itself.
         if view.is_seen_in(now, u64::MAX) {
             return Ok(());
@@ -342,10 +415,12 @@ impl Locking<'_> {
             found = merged.find(number, keys, None, &|| false, &Serial)?;
             // Which of them the transaction holds is not known there.
             if matches!(&found, FoundKeys::Rows(rows) if rows.iter().any(Option::is_some)) {
-                return Err(Unlocked::Changed);
+                return Err(self.changed());
             }
         }
-        let FoundKeys::Rows(rows) = found else { return Err(Error::Internal("keys of a merged table clash".into()).into()) };
+        let FoundKeys::Rows(rows) = found else {
+            return Err(Error::Internal("keys of a merged table clash".into()).into());
+        };
         let own = now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(self.id(), &now.base));
         let own: HashSet<TableRow> = own.into_iter().collect();
         let Some(taken) = rows.iter().position(|row| row.is_some_and(|row| !own.contains(&row))) else { return Ok(()) };
@@ -354,7 +429,7 @@ impl Locking<'_> {
         }
         if self.state.level == Level::ReadCommitted {
             // The statement says so itself, over what is there now.
-            return Err(Unlocked::Changed);
+            return Err(self.changed());
         }
         let index = now.unique_indexes().nth(number);
         let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;

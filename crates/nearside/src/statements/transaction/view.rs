@@ -39,9 +39,8 @@ pub(crate) fn begin_statement(
             running.inner.catalog.snapshot()
         }
     };
-    let is_same = |known: &Snapshot| {
-        Arc::ptr_eq(known.state(), snapshot.state()) && known.version() == snapshot.version()
-    };
+    let is_same =
+        |known: &Snapshot| Arc::ptr_eq(known.state(), snapshot.state()) && known.version() == snapshot.version();
     let own = match state.own.take().filter(|_| state.snapshot.as_ref().is_some_and(is_same)) {
         Some(own) => own,
         None => own_state(transaction.open.id, &snapshot, &mut state.content)?,
