@@ -4,6 +4,7 @@
 //! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so
 //!   that `cargo test --workspace` is never greener than tidy.
 //! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
+//! - `cargo xtask crash` kills a program that writes a database, and checks what is there.
 //! - `cargo xtask soak` runs the tests again and again with fresh seeds.
 //! - `cargo xtask ab` compares the speed of two revisions on this machine.
 //!
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 mod ab;
 mod ci;
 mod command;
+mod crash;
 mod programs;
 mod soak;
 mod tidy;
@@ -30,6 +32,7 @@ commands:
     functions
   vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
   soak    the tests with fresh seeds until the time is over; `cargo xtask soak --help` says more
+  crash   a program that writes is killed, and nothing is lost; `cargo xtask crash --help` says more
   ab      two revisions by turns in one benchmark, and whether they differ; `cargo xtask ab --help` says more
   help    this text
 ";
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         ["tidy", "--accept"] => tidy::accept_findings(&workspace_root()),
         ["tidy", "--accept-long-functions"] => tidy::accept_long_functions(&workspace_root()),
         ["ab", words @ ..] => ab::command(&workspace_root(), words),
+        ["crash", words @ ..] => crash::command(&workspace_root(), words),
         ["soak", words @ ..] => soak::command(&workspace_root(), words),
         ["vm", words @ ..] => vm::command(&workspace_root(), words),
         ["help" | "--help" | "-h"] => {

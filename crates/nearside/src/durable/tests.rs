@@ -56,8 +56,24 @@ fn seen(session: &Session) -> String {
     all.join("\n")
 }
 
+/// A statement that may or may not work, or a transaction of several that is committed, rolled back, or partly so.
+fn drawn(random: &mut Random) -> Vec<String> {
+    if random.below(4) > 0 {
+        return vec![one(random)];
+    }
+    let mut all = vec!["BEGIN".to_string()];
+    all.extend((0..1 + random.below(4)).map(|_| one(random)));
+    if random.below(3) == 0 {
+        all.push("SAVEPOINT s".into());
+        all.extend((0..1 + random.below(2)).map(|_| one(random)));
+        all.push("ROLLBACK TO s".into());
+    }
+    all.push(if random.below(5) == 0 { "ROLLBACK" } else { "COMMIT" }.into());
+    all
+}
+
 /// A statement that may or may not work.
-fn drawn(random: &mut Random) -> String {
+fn one(random: &mut Random) -> String {
     let key = random.below(40);
     match random.below(22) {
         0 => "CREATE TABLE IF NOT EXISTS a (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'none', d DECIMAL(12, 2))".into(),
@@ -110,13 +126,16 @@ fn run(seed: u64, statements: usize, each: usize) -> (Vec<String>, Moments) {
     for statement in 0..statements {
         // Tables first, in which the others find something.
         let sql = match statement {
-            0 => "CREATE TABLE a (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'none', d DECIMAL(12, 2))".to_string(),
-            1 => "CREATE TABLE b (x INT NOT NULL, t TIMESTAMP, c VARCHAR(5)) WITH (placement = 'ivp')".to_string(),
+            0 => vec!["CREATE TABLE a (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'none', d DECIMAL(12, 2))".to_string()],
+            1 => vec!["CREATE TABLE b (x INT NOT NULL, t TIMESTAMP, c VARCHAR(5)) WITH (placement = 'ivp')".into()],
             _ => drawn(&mut random),
         };
-        match session.execute(&sql) {
-            Ok(_) | Err(Error::NotFound { .. } | Error::Exists { .. } | Error::Execution(_) | Error::Plan { .. }) => {}
-            Err(other) => panic!("{sql}: {other}"),
+        for sql in &sql {
+            match session.execute(sql) {
+                Ok(_) | Err(Error::NotFound { .. } | Error::Exists { .. } | Error::Execution(_)) => {}
+                Err(Error::Plan { .. } | Error::Transaction(_)) => {}
+                Err(other) => panic!("{sql}: {other}"),
+            }
         }
         all.push(seen(&session));
         ended.fetch_add(1, Ordering::SeqCst);
