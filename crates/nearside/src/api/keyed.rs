@@ -20,6 +20,8 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::quoted;
 use crate::statements::keyed::{delete, fitted_keys, primary_key, upsert};
+use crate::statements::lasting;
+use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::written;
 
 /// Rows that are read before the statement is asked whether it goes on, and charged what they take.
@@ -156,7 +158,7 @@ impl KeyedTable {
     /// Columns that are not the table's, values that do not fit, NULL where none may be, a key that is given twice, a
     /// value of another unique column that is there already; no memory. Then nothing was written.
     pub fn upsert(&self, rows: &RecordBatch) -> Result<u64> {
-        upsert(&self.name, rows, &self.running()?)
+        self.written(|running| upsert(&self.name, rows, running))
     }
 
     /// Takes away the rows that have these keys, and gives how many there were.
@@ -164,7 +166,19 @@ impl KeyedTable {
     /// # Errors
     /// As [`lookup`](Self::lookup). Then nothing was taken away.
     pub fn delete(&self, keys: impl KeyColumns) -> Result<u64> {
-        delete(&self.name, &keys.into_columns(), &self.running()?)
+        let keys = keys.into_columns();
+        self.written(|running| delete(&self.name, &keys, running))
+    }
+
+    /// Writes, and waits until that is on the disk, where the database has one.
+    fn written(&self, write: impl Fn(&Arc<RunningStatement>) -> Result<u64>) -> Result<u64> {
+        not_on_a_worker()?;
+        let start = || RunningStatement::start(&self.inner, self.inner.default_planner());
+        until_nothing_is_in_the_way(start, |running| {
+            let rows = write(running)?;
+            lasting::settle(running)?;
+            Ok(rows)
+        })
     }
 
     fn running(&self) -> Result<Arc<RunningStatement>> {

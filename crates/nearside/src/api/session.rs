@@ -223,9 +223,11 @@ impl Session {
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
-            AnyStatement::AlterSystem(_) if running.transaction.is_some() => Err(Error::Transaction(
-                "ALTER SYSTEM changes the process and cannot be undone: run it outside of a transaction".into(),
-            )),
+            AnyStatement::AlterSystem(_) if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) => {
+                Err(Error::Transaction(
+                    "ALTER SYSTEM changes the process and cannot be undone: run it outside of a transaction".into(),
+                ))
+            }
             AnyStatement::AlterSystem(alter) => {
                 system::alter(&alter, &self.inner, &|| running.check().is_err()).map(Outcome::Done)
             }
@@ -419,9 +421,9 @@ impl Prepared {
     /// Another number of values than parameters, values that do not fit; otherwise as [`Session::run`].
     pub fn run(&self, values: &[ScalarValue]) -> Result<Outcome> {
         not_on_a_worker()?;
-        self.session.carry_out("", &|running, settings| {
-            let is_shown = running.transaction.is_some();
-            if is_shown || profile::wanted(running) || admission::is_wanted(running) {
+        let shown = if self.session.transaction().is_some() { label(&self.template.text()) } else { String::new() };
+        self.session.carry_out(&shown, &|running, settings| {
+            if profile::wanted(running) || admission::is_wanted(running) {
                 running.statement.set_label(label(&self.template.text()));
             }
             self.template.start(values, Arc::clone(running), settings)

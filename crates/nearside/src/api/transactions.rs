@@ -5,6 +5,8 @@
 //! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,7 @@ use crate::run::transaction::{Content, Savepoint, Transaction, TransactionState}
 use crate::sql::{AnyStatement, normalised};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::locking::{Locked, end_statement, release};
+use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::transaction::view::begin_statement;
 
 /// How often a serializable statement by itself begins again where others were faster.
@@ -31,15 +34,6 @@ const TRIES: usize = 1000;
 /// The transaction of a session, if it has begun one.
 #[derive(Debug, Default)]
 pub(super) struct OfSession(Mutex<Option<Arc<Transaction>>>);
-
-/// A session that ends with a transaction rolls it back.
-impl Drop for OfSession {
-    fn drop(&mut self) {
-        if let Some(transaction) = self.0.get_mut().take() {
-            forget(&transaction, "its session has ended");
-        }
-    }
-}
 
 /// What a session does in a statement: with what is known of it, and the number of its settings.
 pub(super) type Work<'a> = dyn Fn(&Arc<RunningStatement>, u64) -> Result<Outcome> + 'a;
@@ -143,28 +137,27 @@ impl Session {
     }
 
     fn by_itself(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
-        if self.default_modes().level == Level::Serializable {
-            return self.serializably(label, work);
+        let modes = self.default_modes();
+        if modes.level == Level::Serializable || modes.is_read_only {
+            return self.as_a_transaction(modes, label, work);
         }
-        loop {
-            let (running, settings) = self.started(label);
-            let running = Arc::new(running);
-            self.track(&running);
-            let outcome = work(&running, settings);
-            match running.blocker() {
-                Some(holder) if outcome.is_err() => {
-                    self.inner.transactions.wait(None, holder, || running.check())?;
-                }
-                _ => return settled(outcome?, &running),
-            }
-        }
+        let settings = Cell::new(0);
+        let start = || {
+            let (running, of) = self.started(label);
+            settings.set(of);
+            running
+        };
+        until_nothing_is_in_the_way(start, |running| {
+            self.track(running);
+            settled(work(running, settings.get())?, running)
+        })
     }
 
     /// A statement by itself as a transaction of one statement, again where others were faster.
-    fn serializably(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+    fn as_a_transaction(&self, modes: Modes, label: &str, work: &Work<'_>) -> Result<Outcome> {
         let mut tries = 0;
         loop {
-            let transaction = self.begun(self.default_modes());
+            let transaction = self.begun(modes, true);
             let outcome = self.within(&transaction, label, work);
             let mut state = transaction.state.lock();
             if outcome.is_err() {
@@ -189,12 +182,12 @@ impl Session {
     fn within(&self, transaction: &Transaction, label: &str, work: &Work<'_>) -> Result<Outcome> {
         let mut state = transaction.state.lock();
         usable(&state)?;
+        // A panic is a failure too.
+        state.has_failed = true;
         let outcome = self.locked(transaction, &mut state, label, work);
+        state.has_failed = outcome.is_err();
+        transaction.open.set_failed(outcome.is_err());
         transaction.open.set_activity(Activity::Idle(Instant::now()));
-        if outcome.is_err() {
-            state.has_failed = true;
-            transaction.open.set_failed(true);
-        }
         outcome
     }
 
@@ -208,9 +201,13 @@ impl Session {
     ) -> Result<Outcome> {
         // A table that others changed while the statement ran: again, they wait.
         let mut changing: Option<(u64, Arc<TableMeta>)> = None;
+        let mut before: Option<Arc<RunningStatement>> = None;
+        transaction.open.set_activity(Activity::Running(label.to_string()));
         loop {
-            let (running, settings) = self.started(label);
-            transaction.open.set_activity(Activity::Running(label.to_string()));
+            let (mut running, settings) = self.started(label);
+            if let Some(before) = before.take() {
+                running = running.begun_again(&before);
+            }
             let met = changing.take();
             let turn = match &met {
                 Some((_, meta)) => Some(meta.write_turns.next(|| running.check())?),
@@ -220,6 +217,7 @@ impl Session {
             let running = Arc::new(begin_statement(transaction, state, running)?);
             self.track(&running);
             running.check()?;
+            before = Some(Arc::clone(&running));
             let outcome = work(&running, settings)
                 .and_then(|outcome| Ok((end_statement(transaction, state, &running, with_turn)?, outcome)));
             drop(turn);
@@ -243,11 +241,13 @@ impl Session {
         Modes { level, is_read_only: settings.default_transaction_read_only }
     }
 
-    fn begun(&self, modes: Modes) -> Arc<Transaction> {
+    fn begun(&self, modes: Modes, is_implicit: bool) -> Arc<Transaction> {
         let state = TransactionState {
             level: modes.level,
             is_read_only: modes.is_read_only,
             has_failed: false,
+            stream_failed: Arc::default(),
+            is_implicit,
             ended: None,
             snapshot: None,
             writes_before: 0,
@@ -265,19 +265,24 @@ impl Session {
             home: Arc::new(self.inner.catalog.private()),
             state: Mutex::new(state),
             inner: Arc::downgrade(&self.inner),
+            forget: |transaction| forget(transaction, "its session has ended"),
         })
     }
 
-    /// Begins the session's transaction.
-    fn begin(&self, modes: Modes) -> Result<()> {
-        let transaction = self.begun(modes);
+    /// Begins the session's transaction, if it has none; whether it has begun one.
+    fn begin(&self, modes: Modes) -> Result<bool> {
+        let mut open = self.shared.transaction.0.lock();
+        if open.is_some() {
+            return Ok(false);
+        }
+        let transaction = self.begun(modes, false);
         let planner = self.planner().0;
         let limit = config::nearside(planner.config_options()).idle_in_transaction_session_timeout_ms;
         if limit > 0 {
             watch(&transaction, Duration::from_millis(limit))?;
         }
-        *self.shared.transaction.0.lock() = Some(transaction);
-        Ok(())
+        *open = Some(transaction);
+        Ok(true)
     }
 
     /// Runs a statement about transactions.
@@ -291,9 +296,7 @@ impl Session {
                     ));
                 }
                 let begins = self.default_modes().with(modes)?;
-                if self.shared.transaction.0.lock().is_none() {
-                    self.begin(begins)?;
-                } else if !modes.is_empty() {
+                if !self.begin(begins)? && !modes.is_empty() {
                     return Err(Error::Transaction(
                         "there is a transaction already; COMMIT or ROLLBACK it first".into(),
                     ));
@@ -348,6 +351,7 @@ impl Session {
             return Ok(Outcome::Done(Done::new(if commits { "COMMIT" } else { "ROLLBACK" })));
         };
         let mut state = transaction.state.lock();
+        let why = state.ended;
         let modes = Modes { level: state.level, is_read_only: state.is_read_only };
         let running = Arc::new(self.started(if commits { "COMMIT" } else { "ROLLBACK" }).0);
         let is_usable = usable(&state).is_ok();
@@ -365,12 +369,11 @@ impl Session {
         if !commits || !is_usable || committed.is_err() {
             self.set_planner(state.settings.clone());
         }
-        let why = state.ended;
         drop(state);
+        committed?;
         if chain {
             self.begin(modes)?;
         }
-        committed?;
         match why {
             // PostgreSQL's clients are told at once; here the session hears of it now.
             Some(why) if commits => Err(Error::Transaction(format!("the transaction was rolled back before: {why}"))),
@@ -382,6 +385,7 @@ impl Session {
         let transaction = self.open("SAVEPOINT")?;
         let mut state = transaction.state.lock();
         usable(&state)?;
+        transaction.open.set_activity(Activity::Idle(Instant::now()));
         let savepoint = Savepoint { name, step: state.step, content: state.content.clone(), settings: self.planner() };
         state.savepoints.push(savepoint);
         Ok(())
@@ -391,6 +395,7 @@ impl Session {
         let transaction = self.open("ROLLBACK TO SAVEPOINT")?;
         let mut state = transaction.state.lock();
         over(&state)?;
+        transaction.open.set_activity(Activity::Idle(Instant::now()));
         let place = place_of(&state, name);
         let place = failing(&transaction, &mut state, place)?;
         state.savepoints.truncate(place + 1);
@@ -400,6 +405,7 @@ impl Session {
         state.content = savepoint.content;
         state.own = None;
         state.has_failed = false;
+        state.stream_failed.store(false, Ordering::Release);
         transaction.open.set_failed(false);
         self.set_planner(savepoint.settings);
         Ok(())
@@ -453,9 +459,7 @@ impl Session {
 /// Fails where a transaction is over although its session has not ended it.
 fn over(state: &TransactionState) -> Result<()> {
     match state.ended {
-        Some(why) => {
-            Err(Error::Transaction(format!("the transaction was rolled back: {why}; ROLLBACK and BEGIN anew")))
-        }
+        Some(why) => Err(Error::Transaction(format!("the transaction is over: {why}; ROLLBACK and BEGIN anew"))),
         None => Ok(()),
     }
 }
@@ -463,7 +467,7 @@ fn over(state: &TransactionState) -> Result<()> {
 /// Fails where a transaction does not go on.
 fn usable(state: &TransactionState) -> Result<()> {
     over(state)?;
-    match state.has_failed {
+    match state.has_failed || state.stream_failed.load(Ordering::Acquire) {
         true => Err(Error::Transaction(
             "a statement of the transaction has failed, and others are not run until ROLLBACK, or ROLLBACK TO a \
              savepoint"
@@ -491,12 +495,26 @@ fn place_of(state: &TransactionState, name: &str) -> Result<usize> {
     })
 }
 
-/// Rolls back a transaction that nobody ends.
+/// Rolls back a transaction that nobody has ended, and nobody runs a statement of.
 fn forget(transaction: &Transaction, why: &'static str) {
-    let mut state = transaction.state.lock();
+    if let Some(mut state) = transaction.state.try_lock() {
+        end_because(transaction, &mut state, why);
+    }
+}
+
+/// The same where its session does nothing for too long.
+fn forget_idle(transaction: &Transaction, limit: Duration) {
+    let Some(mut state) = transaction.state.try_lock() else { return };
+    if transaction.open.idle_since().is_some_and(|since| since.elapsed() >= limit) {
+        let why = "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms";
+        end_because(transaction, &mut state, why);
+    }
+}
+
+fn end_because(transaction: &Transaction, state: &mut TransactionState, why: &'static str) {
     if let Some(inner) = transaction.inner.upgrade().filter(|_| state.ended.is_none()) {
-        roll_back(transaction, &mut state, &inner);
         state.ended = Some(why);
+        roll_back(transaction, state, &inner);
     }
 }
 
@@ -515,13 +533,11 @@ fn watch(transaction: &Arc<Transaction>, limit: Duration) -> Result<()> {
                 None => limit,
             };
             if left.is_zero() {
-                return forget(
-                    &transaction,
-                    "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms",
-                );
+                forget_idle(&transaction, limit);
             }
             drop(transaction);
-            std::thread::sleep(left.min(Duration::from_millis(100)));
+            // Whoever runs a statement by now is looked at again.
+            std::thread::sleep(left.clamp(Duration::from_millis(1), Duration::from_millis(100)));
         }
     };
     thread.spawn(look).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;

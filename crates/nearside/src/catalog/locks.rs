@@ -25,7 +25,8 @@ pub(crate) struct TableLocks {
 
 #[derive(Debug, Default)]
 struct State {
-    owner: Option<u64>,
+    /// And since which of its steps.
+    owner: Option<(u64, u64)>,
     /// Transactions that have written the table.
     writers: BTreeSet<u64>,
     /// Which transaction has a key, since which of its steps: by the unique index, in the table's order, and the code.
@@ -43,7 +44,7 @@ impl TableLocks {
         if !self.is_any() {
             return None;
         }
-        self.state.lock().owner.filter(|owner| Some(*owner) != own)
+        self.state.lock().owner.map(|(owner, _)| owner).filter(|owner| Some(*owner) != own)
     }
 
     /// A transaction that has written the table or owns it, other than `own`.
@@ -52,7 +53,7 @@ impl TableLocks {
             return None;
         }
         let state = self.state.lock();
-        state.owner.iter().chain(&state.writers).copied().find(|holder| Some(*holder) != own)
+        state.owner.iter().map(|(owner, _)| owner).chain(&state.writers).copied().find(|holder| Some(*holder) != own)
     }
 
     /// Who has one of some keys of a unique index, if that is another than `own`.
@@ -90,14 +91,16 @@ impl TableLocks {
     }
 
     /// A transaction owns the table, which nobody else has locked.
-    pub(crate) fn own(&self, holder: u64) {
-        self.state.lock().owner = Some(holder);
+    pub(crate) fn own(&self, holder: u64, step: u64) {
+        self.state.lock().owner.get_or_insert((holder, step));
         self.join(holder);
     }
 
-    /// A transaction gives back the keys that it has since a step.
-    pub(crate) fn release_keys(&self, holder: u64, after_step: u64) {
-        self.state.lock().keys.retain(|_, (of, step)| *of != holder || *step <= after_step);
+    /// A transaction gives back the keys that it has since a step, and the table.
+    pub(crate) fn release(&self, holder: u64, after_step: u64) {
+        let mut state = self.state.lock();
+        state.keys.retain(|_, (of, step)| *of != holder || *step <= after_step);
+        state.owner = state.owner.filter(|(of, step)| *of != holder || *step <= after_step);
     }
 
     /// A transaction has ended.
@@ -105,7 +108,7 @@ impl TableLocks {
         let mut state = self.state.lock();
         state.keys.retain(|_, (of, _)| *of != holder);
         state.writers.remove(&holder);
-        state.owner = state.owner.filter(|owner| *owner != holder);
+        state.owner = state.owner.filter(|(owner, _)| *owner != holder);
         self.is_any.store(!state.writers.is_empty(), Ordering::Release);
     }
 }
@@ -127,10 +130,12 @@ mod tests {
             (Some(1), Some(1), None, None)
         );
         assert_eq!(locks.key_holder(1, [7].into_iter(), None), None);
-        locks.release_keys(1, 1);
+        locks.own(1, 2);
+        locks.release(1, 1);
+        assert_eq!(locks.other_owner(None), None);
         // What a step found locked by an earlier one stays.
         assert_eq!((holder(8, None), holder(9, None)), (Some(1), None));
-        locks.own(1);
+        locks.own(1, 3);
         assert_eq!(
             (locks.other_owner(Some(2)), locks.other_owner(Some(1)), locks.other(Some(1))),
             (Some(1), None, None)

@@ -135,7 +135,7 @@ impl TableMeta {
     /// Rows were added or died, and are seen so: told by who has the table's turn still.
     pub(crate) fn wrote(&self, rows: usize) {
         self.written_rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.last_write.store(WRITES.fetch_add(1, Ordering::AcqRel) + 1, Ordering::Release);
+        self.last_write.fetch_max(WRITES.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
     }
 
     /// The number of the last write, as [`writes_until_now`] counts them; for who has the table's turn.
@@ -404,14 +404,6 @@ impl CatalogState {
         }
         self.entries.insert(name, entry);
         Ok(())
-    }
-
-    /// Puts what stood in another state under a name, as it stood there.
-    ///
-    /// # Errors
-    /// As [`CatalogState::put_view`].
-    pub(crate) fn put_again(&mut self, name: Name, entry: Entry) -> Result<()> {
-        self.insert(name, entry)
     }
 
     /// Other rows for a table, whose names, columns and indexes stay as they are, in a transaction's own state.

@@ -59,14 +59,19 @@ impl Snapshot {
         Snapshot { state, version: self.version, reads: self.reads.clone() }
     }
 
+    /// Tells whoever wants to know that a table is read.
+    pub(crate) fn tell(&self, table: &TableEntry) {
+        if let Some(reads) = &self.reads {
+            reads.lock().insert(table.id);
+        }
+    }
+
     /// All rows of one of its tables that are seen, as segments: see [`TableEntry::whole`].
     ///
     /// # Errors
     /// As there.
     pub(crate) fn whole(&self, table: &TableEntry) -> Result<Arc<TableVersion>> {
-        if let Some(reads) = &self.reads {
-            reads.lock().insert(table.id);
-        }
+        self.tell(table);
         table.whole(self.version)
     }
 }

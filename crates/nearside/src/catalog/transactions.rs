@@ -99,8 +99,6 @@ pub(crate) struct TransactionReport {
 pub(crate) struct Transactions {
     state: Mutex<State>,
     ended: Condvar,
-    /// Held by who commits: one transaction after the other.
-    pub(crate) committing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]

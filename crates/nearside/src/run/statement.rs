@@ -117,6 +117,14 @@ impl RunningStatement {
         RunningStatement { transaction: Some(transaction), home, catalog, ..self }
     }
 
+    /// The same statement, begun again: it has as much time as it had.
+    pub(crate) fn begun_again(self, before: &RunningStatement) -> RunningStatement {
+        if let Some(deadline) = before.deadline {
+            self.statement.set_deadline(deadline);
+        }
+        RunningStatement { deadline: before.deadline, ..self }
+    }
+
     /// The number of the transaction that it is part of.
     pub(crate) fn own_transaction(&self) -> Option<u64> {
         self.transaction.as_ref().map(|of| of.id)

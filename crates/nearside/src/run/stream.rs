@@ -178,6 +178,9 @@ impl ResultStream {
         if let Some(canceller) = &self.canceller {
             canceller.cancel();
         }
+        if let Some(of) = self.running.as_ref().and_then(|running| running.transaction.as_ref()) {
+            of.has_failed.store(true, std::sync::atomic::Ordering::Release);
+        }
         self.finish();
     }
 

@@ -7,6 +7,7 @@
 //! has how.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -30,6 +31,15 @@ pub(crate) struct Transaction {
     pub state: Mutex<TransactionState>,
     /// The database.
     pub inner: Weak<Inner>,
+    /// Rolls it back where nobody has ended it.
+    pub forget: fn(&Transaction),
+}
+
+/// Whatever becomes of its session, nothing stays locked.
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        (self.forget)(self);
+    }
 }
 
 /// What a transaction is at between two statements.
@@ -41,6 +51,10 @@ pub(crate) struct TransactionState {
     pub is_read_only: bool,
     /// Whether a statement has failed: nothing goes on before it is rolled back, as a whole or to a savepoint.
     pub has_failed: bool,
+    /// Whether the rows of a query have ended with an error since.
+    pub stream_failed: Arc<AtomicBool>,
+    /// Whether it is of one statement, which did not ask for it.
+    pub is_implicit: bool,
     /// Why it is over although its session has not ended it.
     pub ended: Option<&'static str>,
     /// Of the database, as the last statement saw it, or as all do.
@@ -119,6 +133,10 @@ pub(crate) struct InTransaction {
     pub id: u64,
     /// Whether it must not write.
     pub is_read_only: bool,
+    /// Whether it is of one statement, which did not ask for it.
+    pub is_implicit: bool,
+    /// Where a stream of rows tells that it has failed: the transaction has, then.
+    pub has_failed: Arc<AtomicBool>,
     /// Tables that are the transaction's alone.
     pub own: HashSet<u64>,
     /// The others whose rows have been written, or are about to be: as others see them.

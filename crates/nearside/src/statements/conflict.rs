@@ -249,6 +249,7 @@ impl<'a> Taken<'a> {
         proposed: &RecordBatch,
         running: &Arc<RunningStatement>,
     ) -> Result<Option<Taken<'a>>> {
+        running.catalog.tell(table);
         let values = key_columns(index, proposed)?;
         let keys = Keys::new(&values)?;
         let pin = table.newest_keys();

@@ -24,6 +24,7 @@ use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::lasting;
 use crate::statements::stage::{PartStager, build};
+use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
 use crate::statements::writer::is_left_alone;
@@ -195,14 +196,17 @@ fn load(
     let version = &table.table().base;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
     let _ahead = inner.catalog.ahead(&table.table().base)?;
-    inner.catalog.commit(|state| {
-        match state.get(&name) {
-            Some(Entry::Table(table)) if options.replace => is_left_alone(table, &running)?,
-            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
-            None => {}
-        }
-        state.put_table(name.clone(), table)
-    })?;
+    let put = |running: &Arc<RunningStatement>| {
+        inner.catalog.commit(|state| {
+            match state.get(&name) {
+                Some(Entry::Table(table)) if options.replace => is_left_alone(table, running)?,
+                Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
+                None => {}
+            }
+            state.put_table(name.clone(), table.clone())
+        })
+    };
+    until_nothing_is_in_the_way(|| RunningStatement::start(inner, inner.default_planner()), put)?;
     lasting::settle(&running)?;
     Ok(report)
 }

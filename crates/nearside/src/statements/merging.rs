@@ -98,7 +98,7 @@ fn merge_once_idle(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>, rest: 
 /// Waits until a table's delta is no longer twice as large as it should be, and merges it where nobody does. For a
 /// statement that has written and has given its turn back; it ends early where that is stopped or cannot help.
 pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningStatement>) {
-    while meta.merges.is_huge() && running.check().is_ok() {
+    while meta.merges.is_huge() && meta.locks.other_owner(None).is_none() && running.check().is_ok() {
         match MergeTurn::of_writer(meta, Instant::now()) {
             Err(()) => return,
             Ok(None) => meta.merges.wait(WAIT),
@@ -228,6 +228,11 @@ impl Merge {
         let before = Arc::clone(before);
         drop(state);
         let Some(delta) = &before.delta else { return Ok(None) };
+        // Nothing but what transactions hold; or a table that is about to be replaced.
+        let holds_alone = delta.rows.is_empty() && delta.rows.has_holds();
+        if holds_alone || before.meta.locks.other_owner(None).is_some() {
+            return Ok(None);
+        }
         let (view, whole) = before.view_and_whole(delta, u64::MAX)?;
         let mut base = whole;
         let mut steps = Vec::new();
@@ -281,7 +286,11 @@ impl Merge {
         if matches!(merged, Merged::Rows(_)) {
             compact_in_background(&inner, table);
         }
-        if entry.is_some_and(|entry| entry.delta.is_some()) {
+        let is_left = |entry: &Arc<TableEntry>| {
+            let holds_alone = |rows: &storage::Deltas| rows.is_empty() && rows.has_holds();
+            entry.delta.as_ref().is_some_and(|delta| !holds_alone(&delta.rows))
+        };
+        if entry.is_some_and(is_left) {
             match merged {
                 Merged::Failed(_) => merge_once_idle(&inner, table, &meta, REST_AFTER_FAILURE),
                 _ if size > DeltaSize::Small && merge_in_background(&inner, table, &meta) => {}

@@ -192,7 +192,13 @@ fn put(
     };
     routed.number(&mut changes, &written);
     let Some(keys) = delta.keys.written(&changes)? else { return Ok(SmallWrite::Met) };
-    if table.delta.is_none() {
+    // A table that was merged while transactions hold rows of it has a delta that nobody else knows yet.
+    let is_known = || {
+        let state = running.home.state();
+        let known = state.by_id(table.id).and_then(|known| known.delta.as_ref());
+        known.is_some_and(|known| Arc::ptr_eq(&known.rows, &delta.rows))
+    };
+    if table.delta.is_none() || delta.rows.has_holds() && !is_known() {
         running.home.commit(|state| state.set_delta(table, Arc::clone(delta)))?;
     }
     let added = if running.home.journal().is_some() { routed.added(rows, &written) } else { Vec::new() };

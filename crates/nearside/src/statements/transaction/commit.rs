@@ -1,7 +1,7 @@
 //! COMMIT and ROLLBACK: what a transaction has written becomes everybody's in one moment, or nobody's.
 //!
-//! With the write turns of all tables that it has locked, alone and in the order of their numbers, and one transaction
-//! after the other. What few rows it has written goes to the tables' deltas, as those of a small statement do, with one
+//! With the write turns of all tables that it has locked, alone and in the order of their numbers; a serializable one has
+//! those of the tables that it has read as well. What few rows it has written goes to the tables' deltas, as those of a small statement do, with one
 //! version and one record of the log; where it has changed names or columns, or written many rows, all of it becomes
 //! one change of the catalog's state, and segments.
 
@@ -48,21 +48,21 @@ pub(crate) fn commit(
         let reads = state.reads.lock();
         metas.extend(reads.iter().filter_map(|table| Some((*table, Arc::clone(&now.by_id(*table)?.meta)))));
     }
-    let committed = {
-        let _one = inner.transactions.committing.lock();
-        let turns: Result<Vec<WriteTurn<'_>>> =
-            metas.values().map(|meta| meta.write_turns.next(|| running.check())).collect();
-        let committed = turns.as_ref().map(|_| ()).map_err(|_| Error::Cancelled);
-        let committed =
-            committed.and_then(|()| is_serializable(state, inner)).and_then(|()| match state.content.is_empty() {
+    // Others who commit take theirs in the same order, and nobody else takes several.
+    let turns: Result<Vec<WriteTurn<'_>>> =
+        metas.values().map(|meta| meta.write_turns.next(|| running.check())).collect();
+    let committed = match turns {
+        Ok(turns) => {
+            let committed = is_serializable(state, inner).and_then(|()| match state.content.is_empty() {
                 true => Ok(()),
                 false => make_everybodys(transaction.open.id, &state.content, running),
             });
-        if turns.is_ok() {
             unlock(transaction.open.id, &state.locked, inner);
             state.locked.clear();
+            drop(turns);
+            committed
         }
-        committed
+        Err(error) => Err(error),
     };
     end(transaction, state, inner);
     metas.iter().for_each(|(table, meta)| merging::relieve(*table, meta, running));
@@ -100,6 +100,7 @@ fn end(transaction: &Transaction, state: &mut TransactionState, inner: &Arc<Inne
     state.own = None;
     state.snapshot = None;
     state.savepoints.clear();
+    state.ended.get_or_insert("it has ended");
     transaction.home.begin(Arc::default(), 0);
     inner.transactions.end(transaction.open.id);
 }
@@ -111,7 +112,8 @@ fn is_serializable(state: &TransactionState, inner: &Inner) -> Result<()> {
         return Ok(());
     }
     let now = inner.catalog.state();
-    let own: Vec<u64> = state.content.own_tables().map(|table| table.id).collect();
+    // Those that it has made itself are nobody else's.
+    let was_there = |id: &u64| state.snapshot.as_ref().is_some_and(|snapshot| snapshot.by_id(*id).is_some());
     for id in state.reads.lock().iter() {
         match now.by_id(*id) {
             Some(table) if table.meta.last_write() > state.writes_before => {
@@ -120,7 +122,7 @@ fn is_serializable(state: &TransactionState, inner: &Inner) -> Result<()> {
                     table.name.shown()
                 )));
             }
-            None if !own.contains(id) => {
+            None if was_there(id) => {
                 return Err(Error::Serialization("a table that the transaction has read was dropped".into()));
             }
             _ => {}

@@ -24,7 +24,6 @@ use crate::catalog::{Alone, CatalogState, Entry, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, NameChange, SharedView, Transaction, TransactionState, WrittenTable};
-use crate::statements::keys::{duplicate_error, shown};
 
 /// A statement that adds and takes away more rows of a table than this owns it.
 const LOCKED_ROWS_MAX: usize = 1 << 20;
@@ -57,7 +56,7 @@ impl<E: Into<Error>> From<E> for Unlocked {
 ///
 /// # Errors
 /// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which has
-/// one snapshot, would change; a key that is there already; no memory. Nothing of the statement is left then.
+/// one snapshot, would change; no memory. Nothing of the statement is left then.
 pub(crate) fn end_statement(
     transaction: &Transaction,
     state: &mut TransactionState,
@@ -82,11 +81,13 @@ pub(crate) fn end_statement(
     let locking = Turns { with_turn, is_one_table, changed: &mut changed_by_others };
     let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, (running, locking));
     match locked {
-        Ok(()) => {
+        Ok(unwritten) => {
             let mut own = CatalogState::clone(&after);
-            if content.has_definitions() {
-                own.ddl_version = own_ddl_version();
-            }
+            unwritten.into_iter().try_for_each(|table| own.set_rows(table))?;
+            own.ddl_version = match (content.has_definitions(), &state.snapshot) {
+                (false, Some(snapshot)) => snapshot.ddl_version,
+                _ => own_ddl_version(),
+            };
             let own = Arc::new(own);
             transaction.home.begin(Arc::clone(&own), running.catalog.version());
             state.own = Some(own);
@@ -116,14 +117,16 @@ pub(crate) fn release(
     state: &TransactionState,
     (running, with_turn): (&RunningStatement, Option<u64>),
 ) {
-    for (table, meta) in &state.locked {
+    // Who has a turn in hand has written that table alone, and waits for no other turn.
+    let written = state.locked.iter().filter(|(table, _)| with_turn.is_none_or(|with_turn| with_turn == **table));
+    for (table, meta) in written {
         // Nobody who has the turn waits for a transaction.
         let wants_turn = with_turn != Some(*table);
         let _turn = wants_turn.then(|| meta.write_turns.next(|| Ok::<(), std::convert::Infallible>(())));
         if let Some(delta) = running.inner.catalog.state().by_id(*table).and_then(|table| table.delta.clone()) {
             delta.rows.release_held(id, after_step);
         }
-        meta.locks.release_keys(id, after_step);
+        meta.locks.release(id, after_step);
     }
 }
 
@@ -172,6 +175,7 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
     }
 }
 
+/// Locks what was written; the tables of which nothing was, as they were before.
 fn lock_all(
     names: &[Name],
     (before, after): (&CatalogState, &CatalogState),
@@ -179,7 +183,11 @@ fn lock_all(
     transaction: &Transaction,
     state: &mut TransactionState,
     (running, mut turns): (&Arc<RunningStatement>, Turns<'_>),
-) -> Result<(), Unlocked> {
+) -> Result<Vec<Arc<TableEntry>>, Unlocked> {
+    let mut unwritten = Vec::new();
+    if turns.with_turn.is_some() && !turns.is_one_table {
+        return Err(Unlocked::Changed);
+    }
     let snapshot = state.snapshot.clone();
     let snapshot = snapshot.as_ref().ok_or_else(|| Error::Internal("a transaction without a snapshot".into()))?;
     let shared = |entry: Option<&Entry>| match entry {
@@ -196,12 +204,22 @@ fn lock_all(
             && has_definition_of(was, is)
         {
             let before = content.tables.get(&is.id).map(|written| Arc::clone(&written.table.base));
+            let is_new = before.is_none();
             let mut locking = Locking { transaction, state, running, shared: &shared, turns: &mut turns };
-            if let Some(written) = locking.rows(before, is)? {
-                content.tables.insert(is.id, written);
-                continue;
+            match locking.rows(before, is)? {
+                Rows::Locked(written) => {
+                    content.tables.insert(is.id, written);
+                    continue;
+                }
+                Rows::None => {
+                    // What was made of it to be written is as good as what it was made of.
+                    if is_new {
+                        unwritten.push(Arc::clone(was));
+                    }
+                    continue;
+                }
+                Rows::ToBeOwned => {}
             }
-            // It has to be owned.
         }
         for table in [shared(was), shared(is)].into_iter().flatten() {
             let mut locking = Locking { transaction, state, running, shared: &table, turns: &mut turns };
@@ -217,7 +235,7 @@ fn lock_all(
             content.names.insert(name.clone(), change);
         }
     }
-    Ok(())
+    Ok(unwritten)
 }
 
 /// Whether a table has the columns, indexes and placement that it had.
@@ -236,6 +254,16 @@ fn has_indexes_of(before: &TableEntry, after: &TableEntry) -> bool {
         (&a.name, &a.columns, a.unique, a.origin) == (&b.name, &b.columns, b.unique, b.origin)
     };
     before.indexes.len() == after.indexes.len() && before.indexes.iter().zip(after.indexes.iter()).all(is_same)
+}
+
+/// What became of the rows that a statement has written of a table.
+enum Rows {
+    /// They are locked.
+    Locked(WrittenTable),
+    /// There are none.
+    None,
+    /// The table has to be owned.
+    ToBeOwned,
 }
 
 /// A table of the database that a statement has written.
@@ -315,9 +343,6 @@ impl Locking<'_, '_> {
     fn own(&mut self) -> Result<(), Unlocked> {
         let meta = Arc::clone(&self.shared.meta);
         let _turn = self.turn(&meta)?;
-        if meta.locks.other_owner(None) == Some(self.id()) {
-            return Ok(());
-        }
         self.is_blocked(meta.locks.other(Some(self.id())))?;
         let now = self.now()?;
         // What the transaction has made of it is all that is left of it.
@@ -326,35 +351,36 @@ impl Locking<'_, '_> {
         if seen.is_some_and(|view| !view.is_seen_in(&now, u64::MAX)) {
             return Err(self.changed());
         }
-        meta.locks.own(self.id());
+        meta.locks.own(self.id(), self.state.step);
         self.state.locked.insert(self.shared.id, Arc::clone(&meta));
         Ok(())
     }
 
     /// Locks the rows that the statement has taken away and the keys of those that it has added, where the transaction
-    /// had the table as `before`; `None` where the table has to be owned.
-    fn rows(
-        &mut self,
-        before: Option<Arc<TableVersion>>,
-        is: &Arc<TableEntry>,
-    ) -> Result<Option<WrittenTable>, Unlocked> {
+    /// had the table as `before`.
+    fn rows(&mut self, before: Option<Arc<TableVersion>>, is: &Arc<TableEntry>) -> Result<Rows, Unlocked> {
         let of = self.running.transaction.as_ref();
-        let Some(view) = of.and_then(|of| of.shared.lock().get(&is.id).cloned()) else { return Ok(None) };
+        let Some(view) = of.and_then(|of| of.shared.lock().get(&is.id).cloned()) else {
+            return Ok(Rows::ToBeOwned);
+        };
         // Before its first statement it was as others see it.
         let before = before.unwrap_or_else(|| Arc::clone(&view.whole));
-        let Some(written) = Written::between(&before, &is.base, &view) else { return Ok(None) };
-        let meta = Arc::clone(&self.shared.meta);
-        if written.rows() > LOCKED_ROWS_MAX || !self.shared.has_room_for_delta() {
-            return Ok(None);
+        let Some(written) = Written::between(&before, &is.base, &view) else { return Ok(Rows::ToBeOwned) };
+        if written.rows() == 0 {
+            return Ok(Rows::None);
         }
-        if meta.locks.other_owner(None) == Some(self.id()) {
-            return Ok(None);
+        let meta = Arc::clone(&self.shared.meta);
+        let is_owned = meta.locks.other_owner(None) == Some(self.id());
+        if is_owned || written.rows() > LOCKED_ROWS_MAX || !self.shared.has_room_for_delta() {
+            return Ok(Rows::ToBeOwned);
         }
         let dead = written.dead.iter().map(|(part, segment, row)| view.row(*part, *segment, *row));
         let dead = dead.collect::<Result<Vec<TableRow>>>()?;
         let added: Vec<Keys> = written.keys(is)?;
         let _turn = self.turn(&meta)?;
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
+        // Before anything is held: who changes more than rows asks who has written the table.
+        meta.locks.join(self.id());
         let mut now = self.now()?;
         self.hold(&view, &mut now, &dead)?;
         for (number, keys) in added.iter().enumerate() {
@@ -364,8 +390,7 @@ impl Locking<'_, '_> {
         for (number, keys) in added.iter().enumerate() {
             meta.locks.lock_keys(number, keys.codes().flatten(), self.id(), self.state.step);
         }
-        meta.locks.join(self.id());
-        Ok(Some(WrittenTable { shared: view, table: Arc::clone(is) }))
+        Ok(Rows::Locked(WrittenTable { shared: view, table: Arc::clone(is) }))
     }
 
     /// Holds rows of the table as it is now, with its turn in hand.
@@ -427,14 +452,8 @@ impl Locking<'_, '_> {
         if let (Some(row), Some(delta)) = (rows[taken], &now.delta) {
             self.is_blocked(delta.rows.holder_of(&[row], Some(self.id()), &now.base)?)?;
         }
-        if self.state.level == Level::ReadCommitted {
-            // The statement says so itself, over what is there now.
-            return Err(self.changed());
-        }
-        let index = now.unique_indexes().nth(number);
-        let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;
-        let (Some(row), columns) = (rows[taken], now.key_columns(index)?) else { return Ok(()) };
-        Err(duplicate_error(&now.name, index, &shown(&now.columns_at(&[row], &columns)?)).into())
+        // Over what is there now the statement says itself that the key is there, or does what it says of such a row.
+        Err(self.changed())
     }
 }
 

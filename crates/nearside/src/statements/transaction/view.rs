@@ -51,6 +51,8 @@ pub(crate) fn begin_statement(
     let of = InTransaction {
         id: transaction.open.id,
         is_read_only: state.is_read_only,
+        is_implicit: state.is_implicit,
+        has_failed: Arc::clone(&state.stream_failed),
         own: state.content.own_tables().map(|table| table.id).collect(),
         shared: Mutex::new(shared_views(&state.content)),
     };
@@ -102,7 +104,8 @@ pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, casca
             match entry {
                 // It came into the other state with its indexes.
                 Entry::Table(table) => state.put_table(name.clone(), IndexedTable::again(table))?,
-                other => state.put_again(name.clone(), other.clone())?,
+                Entry::View(view) => state.put_view(name.clone(), Arc::clone(view))?,
+                Entry::External(files) => state.put_external(name.clone(), Arc::clone(files))?,
             }
         }
     }
