@@ -1,5 +1,5 @@
-//! `cargo xtask crash`: a program that writes a database in a folder is killed, again and again, and what it has said is
-//! done is there.
+//! `cargo xtask crash`: a program that writes a database in a folder is killed, again and again, and what it has said
+//! is done is there.
 //!
 //! The writer is `nearside sql` with statements from a pipe: numbered transactions, each of which writes its number and
 //! its kind into a table of what was done, in the same transaction as what it does (money that goes around between

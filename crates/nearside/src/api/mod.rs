@@ -1,5 +1,6 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
+mod control;
 pub(crate) mod database;
 pub(crate) mod keyed;
 pub(crate) mod plan_times;

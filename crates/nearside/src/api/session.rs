@@ -13,9 +13,9 @@ use datafusion_sql::parser::{ResetStatement, Statement};
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
+use crate::api::control::{OfSession, control};
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
-use crate::api::transactions::{OfSession, control};
 use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
@@ -440,14 +440,6 @@ impl Prepared {
             Outcome::Done(done) => write::count_result(done.rows.unwrap_or(0)),
         }
     }
-}
-
-/// What came of a statement, once what it has committed is where its session wants it.
-pub(super) fn settled(outcome: Outcome, running: &RunningStatement) -> Result<Outcome> {
-    if matches!(outcome, Outcome::Done(_)) {
-        lasting::settle(running)?;
-    }
-    Ok(outcome)
 }
 
 /// DataFusion shows its own settings only.

@@ -1,20 +1,19 @@
-//! BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET TRANSACTION; and how each statement of a session runs, in a transaction or by
-//! itself.
+//! BEGIN, COMMIT, ROLLBACK, SAVEPOINT, SET TRANSACTION; and how each statement of a session runs, in a transaction or
+//! by itself.
 //!
 //! A statement that meets what a transaction has locked waits for it, and runs again over what is there then: by itself
 //! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
 
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 
-use crate::api::session::{Session, settled};
+use crate::api::control::settled;
+use crate::api::session::Session;
 use crate::catalog::TableMeta;
 use crate::catalog::transactions::{Activity, Level};
 use crate::error::{Error, Result};
@@ -22,7 +21,7 @@ use crate::run::config;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Savepoint, Transaction, TransactionState};
-use crate::sql::{AnyStatement, normalised};
+use crate::sql::normalised;
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::locking::{Locked, end_statement, release};
 use crate::statements::transaction::until_nothing_is_in_the_way;
@@ -30,10 +29,6 @@ use crate::statements::transaction::view::begin_statement;
 
 /// How often a serializable statement by itself begins again where others were faster.
 const TRIES: usize = 1000;
-
-/// The transaction of a session, if it has begun one.
-#[derive(Debug, Default)]
-pub(super) struct OfSession(Mutex<Option<Arc<Transaction>>>);
 
 /// What a session does in a statement: with what is known of it, and the number of its settings.
 pub(super) type Work<'a> = dyn Fn(&Arc<RunningStatement>, u64) -> Result<Outcome> + 'a;
@@ -72,49 +67,6 @@ impl Modes {
         }
         Ok(changed)
     }
-}
-
-/// The statement of a text, if it is about transactions.
-pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
-    const WORDS: [&str; 9] = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];
-    let text = sql.trim_start();
-    let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
-    let may_be = text.starts_with("--") || text.starts_with("/*") || WORDS.contains(&word.to_lowercase().as_str());
-    if !may_be {
-        return Ok(None);
-    }
-    let sql = in_known_words(sql);
-    // What is wrong with another kind of statement, who runs it says.
-    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(&sql) else { return Ok(None) };
-    let Statement::Statement(inner) = *statement else { return Ok(None) };
-    let is_one = matches!(
-        *inner,
-        ast::Statement::StartTransaction { .. }
-            | ast::Statement::Commit { .. }
-            | ast::Statement::Rollback { .. }
-            | ast::Statement::Savepoint { .. }
-            | ast::Statement::ReleaseSavepoint { .. }
-            | ast::Statement::Set(ast::Set::SetTransaction { .. })
-    );
-    Ok(is_one.then_some(*inner))
-}
-
-/// PostgreSQL's words that the parser does not know. ABORT is ROLLBACK; DEFERRABLE is about serializable transactions that
-/// are read only, which never fail and never wait here, and changes nothing.
-fn in_known_words(sql: &str) -> Cow<'_, str> {
-    let words: Vec<String> = sql.split_whitespace().map(str::to_lowercase).collect();
-    let is =
-        |place: usize, word: &str| words.get(place).is_some_and(|known| known.trim_end_matches([',', ';']) == word);
-    if is(0, "abort") {
-        return Cow::Owned(format!("ROLLBACK{}", &sql.trim_start()["abort".len()..]));
-    }
-    let begins = is(0, "begin") || is(0, "start") || is(0, "set");
-    if !begins || !(0..words.len()).any(|place| is(place, "deferrable")) {
-        return Cow::Borrowed(sql);
-    }
-    let goes = |place: &usize| is(*place, "deferrable") || is(*place, "not") && is(place + 1, "deferrable");
-    let kept: Vec<&str> = (0..words.len()).filter(|place| !goes(place)).map(|place| words[place].as_str()).collect();
-    Cow::Owned(kept.join(" ").trim_end_matches([',', ';', ' ']).to_string())
 }
 
 impl Session {

@@ -1,5 +1,5 @@
-//! What transactions have locked of a table, besides the rows that they hold ([`storage::Deltas::hold`]): keys that they
-//! have written, and the table as a whole.
+//! What transactions have locked of a table, besides the rows that they hold ([`storage::Deltas::hold`]): keys that
+//! they have written, and the table as a whole.
 //!
 //! Rows and keys are locked one by one, so transactions and statements that write others go on. A transaction that
 //! changes a table's columns, indexes or placement, or most of its rows, *owns* it: nobody else writes it then, but

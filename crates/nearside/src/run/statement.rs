@@ -130,8 +130,8 @@ impl RunningStatement {
         self.transaction.as_ref().map(|of| of.id)
     }
 
-    /// It has met what another transaction has locked, and has done nothing: whoever runs it waits for that one and runs
-    /// it again. What is said where nobody does.
+    /// It has met what another transaction has locked, and has done nothing: whoever runs it waits for that one and
+    /// runs it again. What is said where nobody does.
     pub(crate) fn blocked_by(&self, holder: u64) -> Error {
         self.blocked.store(holder, Ordering::Release);
         Error::Serialization(format!("a row, key or table is locked by transaction {holder}"))

@@ -3,8 +3,8 @@
 //! A transaction's statements run over a catalog of its own ([`Catalog::private`]): that of its snapshot, in which the
 //! tables that it has written have its rows behind the shared ones, and the shared ones that it has taken away are
 //! deleted. So whatever a statement does, it does as outside of a transaction; what it has done is found by comparing
-//! the catalog before and after, locked, and kept as [`Content`] until COMMIT makes it everybody's. `statements::transaction`
-//! has how.
+//! the catalog before and after, locked, and kept as [`Content`] until COMMIT makes it everybody's.
+//! `statements::transaction` has how.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
@@ -255,7 +255,7 @@ impl WrittenTable {
 }
 
 /// What a version has behind the segments of another, by part; those without a live row are left out.
-pub(crate) fn added_to(shared: &SharedView, version: &TableVersion) -> Vec<Part> {
+fn added_to(shared: &SharedView, version: &TableVersion) -> Vec<Part> {
     let added = version.parts.iter().enumerate().map(|(number, part)| {
         let own = part.segments.iter().skip(shared.segments(number)).filter(|segment| segment.live_rows() > 0);
         Part { segments: own.cloned().collect() }

@@ -39,8 +39,8 @@ use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement}
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
 use crate::statements::small::{Known, KnownKeys, SmallWrite, write_beside_others, write_small};
-use crate::statements::stage::{PartStager, as_kept, build};
-use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable, nullable_values};
+use crate::statements::stage::{PartStager, as_kept, build, nullable};
+use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
 use crate::statements::writer::{Attempt, merged};
 use crate::statements::written;
 use crate::tables::sources::GivenSource;

@@ -355,8 +355,8 @@ fn added(codes: impl Iterator<Item = Option<u64>>) -> Option<Vec<(u64, u64)>> {
     Some(added)
 }
 
-/// What a unique index has to know; `None` where two keys have one code. `blocked` is the error where a transaction holds a
-/// row that has a key.
+/// What a unique index has to know; `None` where two keys have one code. `blocked` is the error where a transaction
+/// holds a row that has a key.
 pub(crate) fn key_changes(
     table: &TableEntry,
     number: usize,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, StoreError, TableVersion};
 
@@ -38,6 +38,12 @@ fn lengths_of(table: &TableEntry) -> (Vec<Option<Length>>, Vec<String>) {
         }
     }
     lengths
+}
+
+/// The same columns, in which NULL may stand until rows are checked.
+pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Rows of a table's types as the table would keep them.

@@ -40,7 +40,7 @@ use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
 use crate::statements::small::write_small;
-use crate::statements::stage::{NewRows, PartStager, build, compacted};
+use crate::statements::stage::{NewRows, PartStager, build, compacted, nullable};
 use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
@@ -379,12 +379,6 @@ pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef
         false => arrow::compute::cast_with_options(column, field.data_type(), &options).map_err(Error::from),
     };
     fitted.map_err(|e| Error::Execution(format!("column '{}': {e}", field.name())))
-}
-
-/// The same columns, in which NULL may stand until rows are checked.
-pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.

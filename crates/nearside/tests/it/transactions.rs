@@ -389,7 +389,8 @@ fn modes_are_kept() {
     // What it has made itself it may have read, and taken away.
     run(
         &own,
-        "BEGIN READ WRITE; CREATE TABLE x (a INT); SELECT * FROM x; DROP TABLE x; INSERT INTO accounts VALUES (1, 'a', 1); COMMIT",
+        "BEGIN READ WRITE; CREATE TABLE x (a INT); SELECT * FROM x; DROP TABLE x;
+         INSERT INTO accounts VALUES (1, 'a', 1); COMMIT",
     );
 }
 
@@ -481,7 +482,8 @@ fn money_is_neither_made_nor_lost() {
     run(&setup, "ALTER SYSTEM SET nearside.merge_idle_ms = 1");
     run(
         &setup,
-        "CREATE TABLE a (id BIGINT PRIMARY KEY, balance BIGINT, n BIGINT); CREATE TABLE b (id BIGINT, balance BIGINT, n BIGINT)",
+        "CREATE TABLE a (id BIGINT PRIMARY KEY, balance BIGINT, n BIGINT);
+         CREATE TABLE b (id BIGINT, balance BIGINT, n BIGINT)",
     );
     for table in ["a", "b"] {
         run(&setup, &format!("INSERT INTO {table} SELECT value, 100, 0 FROM generate_series(0, {})", ACCOUNTS - 1));

@@ -1,5 +1,5 @@
-//! Rows that transactions hold: claimed over several statements, for as long as the transaction goes on, and dead as soon
-//! as it commits.
+//! Rows that transactions hold: claimed over several statements, for as long as the transaction goes on, and dead as
+//! soon as it commits.
 //!
 //! A claim of a running statement ends before anything takes the delta's place; one that is held does not. So what
 //! takes its place takes over the holds ([`Delta::take_over`]), by the places that the rows have then: the old delta

@@ -22,7 +22,8 @@
 //! - A row dies once: who lets it die claims it first, and nobody else can until that one gives it back.
 //! - Versions are committed in order, and none is told to readers before all of it stands in the stamps.
 //! - Rows of a statement that failed stay in the log and are never seen.
-//! - Rows that a transaction holds are claimed for as long as it does, and are held in whatever takes this delta's place.
+//! - Rows that a transaction holds are claimed for as long as it does, and are held in whatever takes this delta's
+//!   place.
 //!
 //! # Limits
 //! An entry has at most [`ENTRY_ROWS_MAX`] rows, a delta 2^32 - 1. The base is the caller's: a delta does not know how

@@ -306,8 +306,8 @@ impl Deltas {
         Ok(Some(write))
     }
 
-    /// Holds rows for a transaction, from this step of it on: nobody else can let them die until they are released, also
-    /// in whatever takes the place of these deltas. Whether it does, else none: one is dead by now, or claimed.
+    /// Holds rows for a transaction, from this step of it on: nobody else can let them die until they are released,
+    /// also in whatever takes the place of these deltas. Whether it does, else none: one is dead by now, or claimed.
     ///
     /// Who holds and releases has the table's write turn alone.
     ///
@@ -565,8 +565,8 @@ impl DeltasView {
         Ok(whole)
     }
 
-    /// Where a row is in what [`consolidated`](Self::consolidated) makes of this view and this base: its part, the part's
-    /// segment, and the row of that.
+    /// Where a row is in what [`consolidated`](Self::consolidated) makes of this view and this base: its part, the
+    /// part's segment, and the row of that.
     ///
     /// # Errors
     /// [`StoreError::NotThere`].

@@ -36,8 +36,8 @@ use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::small::{Known, KnownKey, SmallWrite, write_beside_others};
-use crate::statements::stage::as_kept;
-use crate::statements::write::{fitted_column, nullable};
+use crate::statements::stage::{as_kept, nullable};
+use crate::statements::write::fitted_column;
 use crate::statements::writer::{Attempt, beside_others};
 use crate::tables::stored::StoredSource;
 

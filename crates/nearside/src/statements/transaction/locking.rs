@@ -1,11 +1,11 @@
 //! What a statement of a transaction has written is found, and locked against others, before the statement ends.
 //!
-//! For each table whose rows have changed: the rows of others that are deleted now are held, the keys of those that were
-//! added are locked, with the table's write turn alone for a moment. A row that another transaction holds, or a key
-//! that it has locked, means to wait for that one and to begin the statement again; one that another has changed since
-//! the snapshot means to begin again with a new one, or the end of a transaction that has one snapshot. A table whose
-//! columns, indexes or placement have changed, of which segments were put in place of others', or of which very many
-//! rows were written, is owned.
+//! For each table whose rows have changed: the rows of others that are deleted now are held, the keys of those that
+//! were added are locked, with the table's write turn alone for a moment. A row that another transaction holds, or a
+//! key that it has locked, means to wait for that one and to begin the statement again; one that another has changed
+//! since the snapshot means to begin again with a new one, or the end of a transaction that has one snapshot. A table
+//! whose columns, indexes or placement have changed, of which segments were put in place of others', or of which very
+//! many rows were written, is owned.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -51,12 +51,12 @@ impl<E: Into<Error>> From<E> for Unlocked {
     }
 }
 
-/// A statement of a transaction has been carried out: locks what it has written, and keeps it. `with_turn`: the table whose
-/// write turn the caller has.
+/// A statement of a transaction has been carried out: locks what it has written, and keeps it. `with_turn`: the table
+/// whose write turn the caller has.
 ///
 /// # Errors
-/// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which has
-/// one snapshot, would change; no memory. Nothing of the statement is left then.
+/// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which
+/// has one snapshot, would change; no memory. Nothing of the statement is left then.
 pub(crate) fn end_statement(
     transaction: &Transaction,
     state: &mut TransactionState,

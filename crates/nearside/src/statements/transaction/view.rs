@@ -88,8 +88,8 @@ fn own_state(id: u64, snapshot: &Snapshot, content: &mut Content) -> Result<Arc<
     Ok(Arc::new(state))
 }
 
-/// Puts the schemas and names that a transaction has changed into a state. `cascade`: whether what others have put into a
-/// schema that it has dropped goes with it.
+/// Puts the schemas and names that a transaction has changed into a state. `cascade`: whether what others have put into
+/// a schema that it has dropped goes with it.
 pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, cascade: bool) -> Result<()> {
     let schemas = |is_made: bool| content.schemas.iter().filter(move |(_, made)| **made == is_made);
     for (schema, _) in schemas(true) {
