@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arrow::array::timezone::Tz;
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_common::config::{ConfigField, ConfigOptions};
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
@@ -243,6 +245,9 @@ impl Session {
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::ShowVariable { variable } if let Some(shown) = mode_shown(variable, running)? => {
+                    return Ok(Outcome::Rows(shown));
+                }
                 ast::Statement::ShowVariable { variable } if is_ours(variable) => {
                     return views::show(variable, &self.inner, &running.planner).map(Outcome::Rows);
                 }
@@ -442,10 +447,39 @@ impl Prepared {
     }
 }
 
+/// `SHOW transaction_isolation` and `SHOW transaction_read_only`, as drivers ask: of the transaction, or of the next one.
+fn mode_shown(variable: &[ast::Ident], running: &RunningStatement) -> Result<Option<ResultStream>> {
+    let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
+    let settings = config::nearside(running.planner.config_options());
+    let of = running.transaction.as_ref();
+    let (name, value) = match words.join(" ").as_str() {
+        "transaction_isolation" | "transaction isolation level" => {
+            let level = of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string());
+            ("transaction_isolation", level)
+        }
+        "transaction_read_only" => {
+            let is_read_only = of.map_or(settings.default_transaction_read_only, |of| of.is_read_only);
+            ("transaction_read_only", if is_read_only { "on" } else { "off" }.to_string())
+        }
+        _ => return Ok(None),
+    };
+    let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8View, false)]));
+    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values([value]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
+    Ok(Some(ResultStream::ready(schema, vec![batch])))
+}
+
 /// DataFusion shows its own settings only.
 fn is_ours(variable: &[ast::Ident]) -> bool {
     let is_first = |word: &str| variable.first().is_some_and(|name| name.value.eq_ignore_ascii_case(word));
-    is_first("nearside") || is_first("synchronous_commit")
+    let ours = [
+        "nearside",
+        "synchronous_commit",
+        "default_transaction_isolation",
+        "default_transaction_read_only",
+        "idle_in_transaction_session_timeout",
+    ];
+    ours.into_iter().any(is_first)
 }
 
 /// A worker that waited for a statement could be the one that the statement needs.

@@ -136,10 +136,14 @@ impl Session {
         usable(&state)?;
         // A panic is a failure too.
         state.has_failed = true;
+        let _idle = IdleAgain(transaction);
         let outcome = self.locked(transaction, &mut state, label, work);
         state.has_failed = outcome.is_err();
         transaction.open.set_failed(outcome.is_err());
-        transaction.open.set_activity(Activity::Idle(Instant::now()));
+        if matches!(outcome, Ok(Outcome::Done(_))) {
+            // Queries that it has asked itself, and what came of them, are behind it.
+            state.forgiven = state.begun;
+        }
         outcome
     }
 
@@ -198,7 +202,9 @@ impl Session {
             level: modes.level,
             is_read_only: modes.is_read_only,
             has_failed: false,
+            begun: 0,
             stream_failed: Arc::default(),
+            forgiven: 0,
             is_implicit,
             ended: None,
             snapshot: None,
@@ -357,7 +363,7 @@ impl Session {
         state.content = savepoint.content;
         state.own = None;
         state.has_failed = false;
-        state.stream_failed.store(false, Ordering::Release);
+        state.forgiven = state.begun;
         transaction.open.set_failed(false);
         self.set_planner(savepoint.settings);
         Ok(())
@@ -408,6 +414,15 @@ impl Session {
     }
 }
 
+/// Says at its end that a transaction does nothing any more.
+struct IdleAgain<'a>(&'a Transaction);
+
+impl Drop for IdleAgain<'_> {
+    fn drop(&mut self) {
+        self.0.open.set_activity(Activity::Idle(Instant::now()));
+    }
+}
+
 /// Fails where a transaction is over although its session has not ended it.
 fn over(state: &TransactionState) -> Result<()> {
     match state.ended {
@@ -419,7 +434,7 @@ fn over(state: &TransactionState) -> Result<()> {
 /// Fails where a transaction does not go on.
 fn usable(state: &TransactionState) -> Result<()> {
     over(state)?;
-    match state.has_failed || state.stream_failed.load(Ordering::Acquire) {
+    match state.has_failed || state.stream_failed.load(Ordering::Acquire) > state.forgiven {
         true => Err(Error::Transaction(
             "a statement of the transaction has failed, and others are not run until ROLLBACK, or ROLLBACK TO a \
              savepoint"

@@ -179,7 +179,7 @@ impl ResultStream {
             canceller.cancel();
         }
         if let Some(of) = self.running.as_ref().and_then(|running| running.transaction.as_ref()) {
-            of.has_failed.store(true, std::sync::atomic::Ordering::Release);
+            of.has_failed.fetch_max(of.number, std::sync::atomic::Ordering::AcqRel);
         }
         self.finish();
     }

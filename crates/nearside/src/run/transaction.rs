@@ -7,7 +7,7 @@
 //! `statements::transaction` has how.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -51,8 +51,12 @@ pub(crate) struct TransactionState {
     pub is_read_only: bool,
     /// Whether a statement has failed: nothing goes on before it is rolled back, as a whole or to a savepoint.
     pub has_failed: bool,
-    /// Whether the rows of a query have ended with an error since.
-    pub stream_failed: Arc<AtomicBool>,
+    /// Statements that were begun.
+    pub begun: u64,
+    /// The last of them whose rows have ended with an error.
+    pub stream_failed: Arc<AtomicU64>,
+    /// Up to which of them that is no matter.
+    pub forgiven: u64,
     /// Whether it is of one statement, which did not ask for it.
     pub is_implicit: bool,
     /// Why it is over although its session has not ended it.
@@ -135,8 +139,12 @@ pub(crate) struct InTransaction {
     pub is_read_only: bool,
     /// Whether it is of one statement, which did not ask for it.
     pub is_implicit: bool,
-    /// Where a stream of rows tells that it has failed: the transaction has, then.
-    pub has_failed: Arc<AtomicBool>,
+    /// Where a stream of rows tells that it has failed, by the number of its statement: the transaction has, then.
+    pub has_failed: Arc<AtomicU64>,
+    /// Which of the transaction's statements it is.
+    pub number: u64,
+    /// What the transaction sees of others.
+    pub level: Level,
     /// Tables that are the transaction's alone.
     pub own: HashSet<u64>,
     /// The others whose rows have been written, or are about to be: as others see them.

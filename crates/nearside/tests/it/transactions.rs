@@ -461,6 +461,64 @@ fn look_ups_of_keys_are_reads() {
     assert_eq!(line(&setup, "SELECT count(*) FROM b"), "0");
 }
 
+/// Rows that a transaction has added it may take away again, as the last thing that it does.
+#[test]
+fn own_rows_are_taken_away_again() {
+    let database = database();
+    let own =
+        with(&database, "CREATE TABLE t (a INT); CREATE TABLE other (a INT); BEGIN; INSERT INTO t VALUES (10), (11)");
+    run(&own, "DELETE FROM t WHERE a = 10; DELETE FROM t WHERE a = 99; SAVEPOINT s; DELETE FROM t");
+    run(&database.session(), "INSERT INTO t VALUES (1)");
+    assert_eq!(line(&own, "SELECT a FROM t"), "1");
+    run(&own, "ROLLBACK TO s");
+    assert_eq!(line(&own, "SELECT a FROM t ORDER BY a"), "1 11");
+    run(&own, "INSERT INTO other VALUES (1); DELETE FROM t WHERE a = 11; COMMIT");
+    assert_eq!(line(&own, "SELECT a FROM t"), "1");
+}
+
+/// What fails because a table has another name by now leaves nothing locked; schemas that come and go are none.
+#[test]
+fn names_that_change_lock_nobody_out() {
+    let database = database();
+    let own = with(&database, "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)");
+    run(&own, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM t");
+    let other = with(&database, "ALTER TABLE t RENAME TO u");
+    assert!(matches!(fails(&own, "INSERT INTO t VALUES (2)"), Error::Serialization(_)));
+    run(&own, "ROLLBACK");
+    run(&other, "DROP TABLE u; BEGIN; CREATE SCHEMA s; CREATE TABLE s.t (a INT); DROP SCHEMA s CASCADE; COMMIT");
+    run(&other, "CREATE SCHEMA s; BEGIN; DROP SCHEMA s; CREATE SCHEMA s; CREATE TABLE s.t AS SELECT 7 AS a; COMMIT");
+    assert_eq!(line(&own, "SELECT a FROM s.t"), "7");
+    // What is made of an old snapshot does not take the place of what is newer.
+    run(&own, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM s.t");
+    run(&other, "INSERT INTO s.t VALUES (8)");
+    assert!(matches!(fails(&own, "CREATE OR REPLACE TABLE s.t AS SELECT * FROM s.t"), Error::Serialization(_)));
+    run(&own, "ROLLBACK");
+    assert_eq!(line(&own, "SELECT sum(a) FROM s.t"), "15");
+    assert_eq!(line(&own, "SHOW transaction_isolation"), "read committed");
+    run(&own, "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY");
+    assert_eq!(
+        line(&own, "SHOW TRANSACTION ISOLATION LEVEL") + &line(&own, "SHOW transaction_read_only"),
+        "serializableon"
+    );
+    run(&own, "COMMIT");
+}
+
+/// Merges move rows of a table without a key while a transaction has one snapshot of it; nobody else writes.
+#[test]
+fn merges_are_no_changes() {
+    let database = database();
+    let own = with(&database, "ALTER SYSTEM SET nearside.merge_idle_ms = 1; CREATE TABLE t (a INT, b TEXT)");
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        run(&own, "INSERT INTO t VALUES (1, 'x'), (2, 'y')");
+        run(&own, &format!("BEGIN ISOLATION LEVEL {level}; SELECT * FROM t"));
+        std::thread::sleep(Duration::from_millis(300));
+        run(&own, "UPDATE t SET b = 'z' WHERE a = 1; SELECT * FROM t");
+        std::thread::sleep(Duration::from_millis(100));
+        run(&own, "UPDATE t SET b = b || b; ALTER TABLE t ADD COLUMN IF NOT EXISTS c INT; COMMIT");
+    }
+    assert_eq!(line(&own, "SELECT a, b FROM t WHERE a = 2 ORDER BY b"), "2,yy 2,yyyy");
+}
+
 /// A query whose rows end with an error has failed, and so has its transaction.
 #[test]
 fn errors_that_come_with_rows_fail_a_transaction() {

@@ -74,11 +74,13 @@ pub(crate) fn end_statement(
     let mut content = state.content.clone();
     for (schema, is_made) in changed.schemas {
         // One that was dropped and made again is there, as before.
-        content.schemas.insert(schema, is_made);
+        match state.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_schema(&schema) == is_made) {
+            true => content.schemas.remove(&schema),
+            false => content.schemas.insert(schema, is_made),
+        };
     }
     let mut changed_by_others = None;
-    let is_one_table = changed.names.len() == 1;
-    let locking = Turns { with_turn, is_one_table, changed: &mut changed_by_others };
+    let locking = Turns { with_turn, is_one_table: false, changed: &mut changed_by_others };
     let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, (running, locking));
     match locked {
         Ok(unwritten) => {
@@ -102,12 +104,36 @@ pub(crate) fn end_statement(
             match unlocked {
                 Unlocked::Failed(error) => Err(error),
                 Unlocked::Changed if state.level == Level::ReadCommitted => Ok(Locked::Again(changed_by_others)),
+                Unlocked::Changed if are_places_new(state, changed_by_others.as_ref(), (running, with_turn))? => {
+                    Ok(Locked::Again(None))
+                }
                 Unlocked::Changed => Err(Error::Serialization(
                     "another transaction has changed a row or table since this one began".into(),
                 )),
             }
         }
     }
+}
+
+/// Whether a table that was changed since a transaction's one snapshot has the same rows still, in other places: the
+/// snapshot has it as it is now, then.
+fn are_places_new(
+    state: &mut TransactionState,
+    changed: Option<&(u64, Arc<TableMeta>)>,
+    (running, with_turn): (&Arc<RunningStatement>, Option<u64>),
+) -> Result<bool> {
+    let (Some((table, meta)), Some(snapshot)) = (changed, state.snapshot.clone()) else { return Ok(false) };
+    let _turn = (with_turn != Some(*table)).then(|| meta.write_turns.next(|| running.check())).transpose()?;
+    let now = running.inner.catalog.state();
+    let (Some(now), Some(known)) = (now.by_id(*table), snapshot.by_id(*table)) else { return Ok(false) };
+    if meta.last_write() > state.writes_before || Arc::ptr_eq(now, known) || !has_definition_of(known, now) {
+        return Ok(false);
+    }
+    let mut moved = CatalogState::clone(&snapshot);
+    moved.set_rows(Arc::clone(now))?;
+    state.snapshot = Some(snapshot.over(Arc::new(moved)));
+    state.own = None;
+    Ok(true)
 }
 
 /// Gives back what a transaction has locked since a step.
@@ -185,15 +211,18 @@ fn lock_all(
     (running, mut turns): (&Arc<RunningStatement>, Turns<'_>),
 ) -> Result<Vec<Arc<TableEntry>>, Unlocked> {
     let mut unwritten = Vec::new();
-    if turns.with_turn.is_some() && !turns.is_one_table {
-        return Err(Unlocked::Changed);
-    }
     let snapshot = state.snapshot.clone();
     let snapshot = snapshot.as_ref().ok_or_else(|| Error::Internal("a transaction without a snapshot".into()))?;
     let shared = |entry: Option<&Entry>| match entry {
         Some(Entry::Table(table)) => snapshot.by_id(table.id).cloned(),
         _ => None,
     };
+    let ids = names.iter().flat_map(|name| [shared(before.get(name)), shared(after.get(name))]);
+    let ids: BTreeSet<u64> = ids.flatten().map(|table| table.id).collect();
+    turns.is_one_table = ids.len() == 1;
+    if turns.with_turn.is_some_and(|table| ids.iter().any(|id| *id != table)) {
+        return Err(Unlocked::Changed);
+    }
     for name in names {
         let (was, is) = (before.get(name), after.get(name));
         // Tables of the database whose rows alone have changed.
@@ -223,7 +252,7 @@ fn lock_all(
         }
         for table in [shared(was), shared(is)].into_iter().flatten() {
             let mut locking = Locking { transaction, state, running, shared: &table, turns: &mut turns };
-            locking.own()?;
+            locking.own(is.is_some())?;
             content.tables.remove(&table.id);
         }
         let known = content.names.remove(name);
@@ -339,16 +368,15 @@ impl Locking<'_, '_> {
         }
     }
 
-    /// Has the table for the transaction alone.
-    fn own(&mut self) -> Result<(), Unlocked> {
+    /// Has the table for the transaction alone; `is_kept` where it, or what was made of it, is there afterwards.
+    fn own(&mut self, is_kept: bool) -> Result<(), Unlocked> {
         let meta = Arc::clone(&self.shared.meta);
         let _turn = self.turn(&meta)?;
         self.is_blocked(meta.locks.other(Some(self.id())))?;
         let now = self.now()?;
         // What the transaction has made of it is all that is left of it.
-        let seen = self.running.transaction.as_ref().and_then(|of| of.shared.lock().get(&self.shared.id).cloned());
-        // Of one that was dropped, or replaced by another, nothing was made of its rows.
-        if seen.is_some_and(|view| !view.is_seen_in(&now, u64::MAX)) {
+        let is_written = meta.last_write() > self.state.writes_before || !has_definition_of(self.shared, &now);
+        if is_kept && is_written {
             return Err(self.changed());
         }
         meta.locks.own(self.id(), self.state.step);
@@ -367,7 +395,11 @@ impl Locking<'_, '_> {
         let before = before.unwrap_or_else(|| Arc::clone(&view.whole));
         let Some(written) = Written::between(&before, &is.base, &view) else { return Ok(Rows::ToBeOwned) };
         if written.rows() == 0 {
-            return Ok(Rows::None);
+            // Of others' rows nothing is written; of its own some may be gone.
+            return Ok(match written.is_own_changed {
+                true => Rows::Locked(WrittenTable { shared: view, table: Arc::clone(is) }),
+                false => Rows::None,
+            });
         }
         let meta = Arc::clone(&self.shared.meta);
         let is_owned = meta.locks.other_owner(None) == Some(self.id());
@@ -380,8 +412,9 @@ impl Locking<'_, '_> {
         let _turn = self.turn(&meta)?;
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
         // Before anything is held: who changes more than rows asks who has written the table.
-        meta.locks.join(self.id());
         let mut now = self.now()?;
+        meta.locks.join(self.id());
+        self.state.locked.insert(now.id, Arc::clone(&meta));
         self.hold(&view, &mut now, &dead)?;
         for (number, keys) in added.iter().enumerate() {
             self.is_blocked(meta.locks.key_holder(number, keys.codes().flatten(), Some(self.id())))?;
@@ -396,8 +429,6 @@ impl Locking<'_, '_> {
     /// Holds rows of the table as it is now, with its turn in hand.
     fn hold(&mut self, view: &SharedView, now: &mut Arc<TableEntry>, dead: &[TableRow]) -> Result<(), Unlocked> {
         let (id, step) = (self.id(), self.state.step);
-        // Also where nothing is held yet: it is the transaction's from now on.
-        self.state.locked.insert(now.id, Arc::clone(&now.meta));
         if dead.is_empty() {
             return Ok(());
         }
@@ -463,12 +494,14 @@ struct Written {
     dead: Vec<(usize, usize, u32)>,
     /// Segments that it has added.
     added: Vec<storage::SegmentVersion>,
+    /// Whether the transaction's own segments are others than before, or have other rows.
+    is_own_changed: bool,
 }
 
 impl Written {
     /// Between two versions of a table of a transaction; `None` where segments of others are not what they were.
     fn between(before: &TableVersion, after: &TableVersion, shared: &SharedView) -> Option<Written> {
-        let mut written = Written { dead: Vec::new(), added: Vec::new() };
+        let mut written = Written { dead: Vec::new(), added: Vec::new(), is_own_changed: false };
         if after.parts.len() < before.parts.len() {
             return None;
         }
@@ -488,6 +521,11 @@ impl Written {
                 let gone = is.deleted.as_ref().map_or_else(Vec::new, |now| now.since(was.deleted.as_deref()));
                 written.dead.extend(gone.into_iter().map(|row| (number, place, row)));
             }
+            let own = |segments: &[storage::SegmentVersion]| -> Vec<_> {
+                let of = segments.iter().skip(count);
+                of.map(|of| (Arc::as_ptr(&of.segment), of.deleted.as_ref().map(Arc::as_ptr))).collect()
+            };
+            written.is_own_changed |= own(old) != own(&part.segments);
             let known: HashSet<*const storage::Column> =
                 old.iter().skip(count).filter_map(|of| of.segment.columns().first().map(Arc::as_ptr)).collect();
             let is_new = |of: &&storage::SegmentVersion| {
@@ -526,7 +564,7 @@ pub(crate) fn key_holder(table: &TableEntry, before: Option<&TableVersion>) -> R
     let known: HashSet<_> = before.into_iter().flat_map(TableVersion::segments).filter_map(column).collect();
     let is_new = |of: &&storage::SegmentVersion| column(of).is_none_or(|column| !known.contains(&column));
     let added = table.base.segments().filter(is_new).cloned().collect();
-    let keys = Written { dead: Vec::new(), added }.keys(table)?;
+    let keys = Written { dead: Vec::new(), added, is_own_changed: true }.keys(table)?;
     let holder = |(number, keys): (usize, &Keys)| table.meta.locks.key_holder(number, keys.codes().flatten(), None);
     Ok(keys.iter().enumerate().find_map(holder))
 }

@@ -32,6 +32,7 @@ pub(crate) fn begin_statement(
     state: &mut TransactionState,
     running: RunningStatement,
 ) -> Result<RunningStatement> {
+    state.begun += 1;
     let snapshot = match &state.snapshot {
         Some(known) if state.level != Level::ReadCommitted => known.clone(),
         _ => {
@@ -53,6 +54,8 @@ pub(crate) fn begin_statement(
         is_read_only: state.is_read_only,
         is_implicit: state.is_implicit,
         has_failed: Arc::clone(&state.stream_failed),
+        number: state.begun,
+        level: state.level,
         own: state.content.own_tables().map(|table| table.id).collect(),
         shared: Mutex::new(shared_views(&state.content)),
     };
