@@ -447,7 +447,8 @@ impl Prepared {
     }
 }
 
-/// `SHOW transaction_isolation` and `SHOW transaction_read_only`, as drivers ask: of the transaction, or of the next one.
+/// `SHOW transaction_isolation` and `SHOW transaction_read_only`, as drivers ask: of the transaction, or of the next
+/// one.
 fn mode_shown(variable: &[ast::Ident], running: &RunningStatement) -> Result<Option<ResultStream>> {
     let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
     let settings = config::nearside(running.planner.config_options());
