@@ -170,7 +170,8 @@ fn a_column_that_everybody_reads_is_divided_over_several_nodes() {
     session.execute("ALTER SYSTEM SET nearside.placer = off").unwrap();
     let log = rows(&session, &format!("SELECT number, to_placement, why, predicted_gain > 1 {done} ORDER BY number"));
     assert!(log[0][1].starts_with("ivp(") && log[0][3] == "true", "{log:?}");
-    assert!(nodes_of(&session, "v").len() > 1, "{log:?}");
+    let all = || rows(&session, "SELECT * FROM nearside.placement_log");
+    assert!(nodes_of(&session, "v").len() > 1, "{:?} of {:?}", nodes_of(&session, "v"), all());
     let error = session.execute("ALTER SYSTEM UNDO PLACEMENT 1000000").unwrap_err().to_string();
     assert!(error.contains("there is no decision"), "{error}");
     for decision in log.iter().rev() {

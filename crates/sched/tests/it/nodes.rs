@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use numa::{NodeId, Topology};
 use sched::{Affinity, Binding, Config, Preset, Scheduler, Stealing};
@@ -29,17 +29,19 @@ fn node_here(topology: &Topology) -> Option<NodeId> {
     numa::current_cpu().and_then(|cpu| topology.node_of_cpu(cpu))
 }
 
-/// Some milliseconds in which others have time to come. It sleeps: where a machine's cpus share fewer real ones, a task
-/// that computed would measure which of them the host lets run.
-fn take_a_while() {
-    thread::sleep(Duration::from_millis(2));
+/// Some milliseconds of computing, so that others have time to come.
+fn compute() {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2) {
+        std::hint::spin_loop();
+    }
 }
 
 /// Runs `tasks` tasks with soft affinities to a node each; gives, per task, the node it ran on.
 fn ran_on(scheduler: &Scheduler, tasks: usize, wanted: impl Fn(usize) -> NodeId + Sync) -> Vec<Option<NodeId>> {
     let ran = Mutex::new(vec![None; tasks]);
     let body = |index: usize| {
-        take_a_while();
+        compute();
         ran.lock().unwrap()[index] = node_here(scheduler.topology());
     };
     scheduler.parallel_for(&statement(1), tasks, &|index| Affinity::near(wanted(index)), &body).unwrap();
@@ -78,10 +80,11 @@ fn target_steals_when_a_node_is_idle() {
     settled(&scheduler);
     let stats = scheduler.stats();
     assert!(stats.nodes.iter().any(|node| node.node != nodes[0] && node.stolen > 0));
-    // Where every node has its own to do, most of it stays.
+    // Where every node has its own to do, more of it stays than if anybody took anything: how much more depends on how
+    // many real cpus the machine's cpus share, since who is not let run has its tasks taken by who is.
     let ran = ran_on(&scheduler, 100 * nodes.len(), |index| nodes[index % nodes.len()]);
     let local = ran.iter().enumerate().filter(|(index, node)| **node == Some(nodes[index % nodes.len()])).count();
-    assert!(local * 2 > ran.len(), "{local} of {} ran where they wanted", ran.len());
+    assert!(4 * local * nodes.len() > 5 * ran.len(), "{local} of {} ran where they wanted", ran.len());
 }
 
 #[test]
