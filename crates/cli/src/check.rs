@@ -21,11 +21,19 @@ pub struct Arguments {
 
 /// Reads everything and says what there is.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let nearside::FolderReport { files, bytes, segments, records } = nearside::check_folder(&arguments.folder)?;
+    let report = nearside::check_folder(&arguments.folder)?;
+    let nearside::FolderReport { files, bytes, segments, records, history, restorable_from } = report;
+    let mut out = std::io::stdout();
     writeln!(
-        std::io::stdout(),
-        "{} is whole: {files} files, {segments} segments of {bytes} bytes, {records} records of the log behind them",
+        out,
+        "{} is whole: {files} files, {segments} segments, {bytes} bytes of data, {records} records of the log behind \
+         the last checkpoint",
         arguments.folder.display()
+    )?;
+    writeln!(
+        out,
+        "it can be restored to any time from {} UTC on ({history} checkpoints before the last)",
+        restorable_from.format("%Y-%m-%d %H:%M:%S%.6f")
     )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@
 mod check;
 mod lab;
 mod probe;
+mod restore;
 mod sql;
 mod topology;
 mod whatif;
@@ -45,6 +46,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Read every byte of a database's folder, and say whether it is whole
     Check(check::Arguments),
+    /// Copy a database's folder to a new one, as it was at a point of time
+    Restore(restore::Arguments),
     /// Measure parts of Nearside
     Bench(bench::Arguments),
     /// Repeat the published experiments, simulated or measured, and judge their claims
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),

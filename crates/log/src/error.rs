@@ -1,5 +1,6 @@
 //! What can go wrong between memory and disk, and the end of writing.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,6 +8,25 @@ use std::sync::OnceLock;
 use storage::persist::ReadBackError;
 
 use crate::files::{Files, is_full};
+use crate::log::Lsn;
+
+/// A point of time to restore to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// This record is the last.
+    Lsn(Lsn),
+    /// The last record of this time, in microseconds since 1970, or before is.
+    TimeUs(u64),
+}
+
+impl fmt::Display for Until {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Until::Lsn(lsn) => write!(f, "record {lsn}"),
+            Until::TimeUs(time_us) => write!(f, "the time {time_us} (microseconds since 1970)"),
+        }
+    }
+}
 
 /// Why something was not written. What was written before stays, and reading goes on.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,14 +57,14 @@ pub enum WriteError {
     /// Whoever paces the work said that it shall end.
     #[error("the work was stopped before it was done")]
     Cancelled,
-    /// A backup is to go where something is.
-    #[error("{} is not empty; back up into a new folder", path.display())]
+    /// A copy is to go where something is.
+    #[error("{} is not empty; name a new folder", path.display())]
     NotEmpty {
         /// The folder.
         path: PathBuf,
     },
-    /// A backup could not be written; the database is not harmed.
-    #[error("{cause}; the backup is not whole, remove it and try again elsewhere")]
+    /// A copy could not be written; the database is not harmed.
+    #[error("{cause}; the copy is not whole, remove it and try again elsewhere")]
     NotWhole {
         /// The first error, with its file.
         cause: String,
@@ -130,11 +150,11 @@ pub enum OpenError {
         /// The folder.
         path: PathBuf,
         /// What was asked for.
-        wanted: String,
+        wanted: Until,
         /// The earliest point.
-        first: String,
+        first: Until,
         /// The latest point.
-        last: String,
+        last: Until,
     },
     /// It cannot be read.
     #[error(transparent)]

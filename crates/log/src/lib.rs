@@ -72,11 +72,12 @@ mod manifest;
 mod tests;
 
 pub use data::Pace;
-pub use error::{OpenError, ReadError, WriteError};
+pub use error::{OpenError, ReadError, Until, WriteError};
 #[cfg(any(test, feature = "testing"))]
 pub use files::sim;
 pub use files::{Disk, File, Files, Locking};
 pub use folder::{
-    BackupReport, CheckFailure, CheckReport, Checkpoint, CheckpointReport, Folder, FolderOptions, KeptFiles, Until,
+    BackupReport, CheckFailure, CheckReport, Checkpoint, CheckpointReport, Folder, FolderOptions, KeptFiles,
+    RestoreReport,
 };
 pub use log::{Log, LogOptions, Lsn, Record, Replay};

@@ -28,8 +28,9 @@ pub(crate) struct Manifest {
     pub(crate) contains: u64,
     /// The file of the log in which the next record is.
     pub(crate) log_file: u64,
-    /// When the last record was written, at most.
+    /// When it was made: no record that it has is later, and none behind it earlier.
     pub(crate) time_us: u64,
+    /// In the order of their numbers.
     pub(crate) files: Vec<DataFile>,
     pub(crate) segments: Vec<SegmentEntry>,
     /// The caller's.
@@ -58,7 +59,8 @@ impl Manifest {
 
     /// The file of this number.
     pub(crate) fn file(&self, number: u64) -> Option<&DataFile> {
-        self.files.iter().find(|file| file.number == number)
+        let place = self.files.binary_search_by_key(&number, |file| file.number).ok()?;
+        self.files.get(place)
     }
 
     /// The first segment that has something of a file.
@@ -116,16 +118,22 @@ impl Manifest {
     /// # Errors
     /// [`ReadError`].
     pub(crate) fn read(files: &dyn Files, folder: &Path) -> Result<Option<Manifest>, ReadError> {
-        let path = folder.join(NAME);
-        let io = |error| ReadError::io(&path, error);
-        let file = match files.open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io(error)),
-        };
+        match Manifest::read_file(files, &folder.join(NAME)) {
+            Err(ReadError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
+    }
+
+    /// The manifest of a file.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn read_file(files: &dyn Files, path: &Path) -> Result<Manifest, ReadError> {
+        let io = |error| ReadError::io(path, error);
+        let file = files.open(path).map_err(io)?;
         let mut bytes = vec![0; file.len_bytes().map_err(io)? as usize];
         read_exact_at(&*file, 0, &mut bytes).map_err(io)?;
-        Manifest::decode(&bytes, &path).map(Some)
+        Manifest::decode(&bytes, path)
     }
 
     /// Puts this one in the place of the one that is there. The names of other files are on the disk when it is.
@@ -162,6 +170,7 @@ fn body_of(head: &Head, body: &[u8]) -> Option<Manifest> {
     for _ in 0..reader.count(20)? {
         manifest.files.push(DataFile { number: reader.u64()?, bytes: reader.u64()?, crc: reader.u32()? });
     }
+    manifest.files.sort_unstable_by_key(|file| file.number);
     let known: HashSet<u64> = manifest.files.iter().map(|file| file.number).collect();
     let place = |reader: &mut Reader<'_>| Some(ItemPlace { file: reader.u64()?, item: reader.u32()? });
     for _ in 0..reader.count(8)? {

@@ -46,7 +46,7 @@ mod tables;
 mod views;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, texts_of_bytes};
-pub use api::database::{Database, DatabaseBuilder, FolderReport, check_folder};
+pub use api::database::{Database, DatabaseBuilder, FolderReport, RestoredFolder, check_folder, restore_folder};
 pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;

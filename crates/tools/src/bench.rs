@@ -8,6 +8,7 @@ pub mod clients;
 mod kernels;
 mod keyed;
 mod load;
+mod oltp;
 mod plan;
 mod point;
 mod queries;
@@ -48,6 +49,8 @@ enum What {
     Keyed(keyed::Arguments),
     /// Measure statements that write or read one row, loads of tables with a key, and scans beside writes
     Writes(writes::Arguments),
+    /// Measure transactions of a row or two by many clients, in a folder or in memory
+    Oltp(oltp::Arguments),
     /// Measure planning: prepared, unprepared, and the queries of TPC-H
     Plan(plan::Arguments),
     /// Measure loads: seconds, rows and bytes per second, memory
@@ -76,6 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Point(arguments) => point::run(arguments),
         What::Keyed(arguments) => keyed::run(arguments),
         What::Writes(arguments) => writes::run(arguments),
+        What::Oltp(arguments) => oltp::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Load(arguments) => load::run(arguments),
         What::Admission(arguments) => admission::run(arguments),

@@ -1,14 +1,16 @@
 //! A copy of a folder beside running writers.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::history::{Kept, kept_path};
 use super::{Folder, KeptFiles, Known};
-use crate::data::{CHUNK_BYTES, OpenData, Pace, data_path, pace};
+use crate::data::{CHUNK_BYTES, DataFile, OpenData, Pace, data_path, pace};
 use crate::error::{Health, ReadError, WriteError, failed};
-use crate::files::{read_exact_at, write_all_at};
+use crate::files::{Files, read_exact_at, write_all_at};
 use crate::log::{Extent, Lsn};
 use crate::manifest::Manifest;
 
@@ -24,9 +26,10 @@ pub struct BackupReport {
 }
 
 impl Folder {
-    /// Copies the folder to `to`, which is empty or not there: the last checkpoint and the log behind it, as they are
-    /// when this begins. The copy is opened like any folder, at any point between the
-    /// two ([`Until`](super::Until)). Writers and checkpoints go on meanwhile. What is copied is checked.
+    /// Copies the folder to `to`, which is empty or not there: the last checkpoint, those of its history and the log
+    /// behind them, as they are when this begins. The copy is opened like any folder, and
+    /// [restored](Folder::restore) to any point of time that this one could be. Writers and checkpoints go on
+    /// meanwhile. What is copied is checked.
     ///
     /// With `link`, files of data are not copied where both are on one disk, but get a second name: they never change,
     /// so that is as good, except that what damages one damages both. Files of the log change and are always copied.
@@ -44,27 +47,29 @@ impl Folder {
 
     fn copy(&self, to: &Path, link: bool, paced: &Pace<'_>, health: &Health) -> Result<BackupReport, WriteError> {
         let files = &*self.files;
-        files.create_folder(to).map_err(|error| failed(files, health, to, "making the folder", &error))?;
-        match files.list(to) {
-            Ok(names) if names.is_empty() => {}
-            Ok(_) => return Err(WriteError::NotEmpty { path: to.to_path_buf() }),
-            Err(error) => return Err(health.stop(to, "listing the folder", &error)),
-        }
-        let Held { manifest, extent, .. } = &self.held()?;
+        empty_folder(files, to, health)?;
+        let Held { manifest, history, extent, .. } = &self.held()?;
         let mut report = BackupReport { files: 1, bytes: 0, last: Lsn(0) };
-        for file in &manifest.files {
+        let needed = manifest.files.iter().chain(history.iter().flat_map(|kept| &kept.files));
+        let needed: BTreeMap<u64, &DataFile> = needed.map(|file| (file.number, file)).collect();
+        for file in needed.into_values() {
             let (from, to) = (data_path(&self.path, file.number), data_path(to, file.number));
             let data = OpenData::open(files, &from, manifest.folder, file).map_err(unreadable)?;
             data.check(paced).map_err(|error| error.map_or(WriteError::Cancelled, unreadable))?;
             report.files += 1;
             if !link || files.link(&from, &to).is_err() {
-                report.bytes += self.copy_file(&from, &to, None, paced, health)?;
+                report.bytes += copy_file(files, &from, &to, None, paced, health)?;
             }
+        }
+        for kept in history {
+            let (from, to) = (kept_path(&self.path, kept.number), kept_path(to, kept.number));
+            report.files += 1;
+            report.bytes += copy_file(files, &from, &to, None, paced, health)?;
         }
         let (from, place) = (self.log_place(), self.log_place().elsewhere(to));
         for (number, bytes) in extent.files.iter().copied() {
             report.files += 1;
-            report.bytes += self.copy_file(&from.file(number), &place.file(number), bytes, paced, health)?;
+            report.bytes += copy_file(files, &from.file(number), &place.file(number), bytes, paced, health)?;
         }
         report.last = extent.last;
         // With it the copy is a folder; it syncs the names of all.
@@ -72,52 +77,72 @@ impl Folder {
         Ok(report)
     }
 
-    /// The last checkpoint and the log behind it, which stay as long as what it gives is held. What is appended
+    /// The last checkpoint, its history and the log behind them, which stay as long as what it gives is held. What is appended
     /// later may rest on a later checkpoint.
     fn held(&self) -> Result<Held, WriteError> {
         let _turn = self.turn.lock();
         let mut files = self.hold();
         files.hold_checkpoint();
-        let manifest = Arc::clone(&self.known.lock().manifest);
-        let extent = self.log.extent(manifest.log_file)?;
-        self.known.lock().log_pins.push(manifest.log_file);
-        let log = HeldLog { known: Arc::clone(&self.known), first: manifest.log_file };
-        Ok(Held { manifest, extent, _files: files, _log: log })
+        let (manifest, history) = {
+            let known = self.known.lock();
+            (Arc::clone(&known.manifest), known.history.clone())
+        };
+        let first = history.iter().map(|kept| kept.log_file).fold(manifest.log_file, u64::min);
+        let extent = self.log.extent(first)?;
+        self.known.lock().log_pins.push(first);
+        let log = HeldLog { known: Arc::clone(&self.known), first };
+        Ok(Held { manifest, history, extent, _files: files, _log: log })
     }
+}
 
-    /// Copies the first bytes of a file, or all, and syncs it.
-    fn copy_file(
-        &self,
-        from: &Path,
-        to: &Path,
-        bytes: Option<u64>,
-        paced: &Pace<'_>,
-        health: &Health,
-    ) -> Result<u64, WriteError> {
-        let files = &*self.files;
-        let unreadable = |error| unreadable(ReadError::io(from, error));
-        let source = files.open(from).map_err(unreadable)?;
-        let len = source.len_bytes().map_err(unreadable)?;
-        let bytes = bytes.unwrap_or(len).min(len);
-        let target = files.create(to, bytes).map_err(|error| failed(files, health, to, "making the file", &error))?;
-        let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
-        let mut done = 0;
-        while done < bytes {
-            let chunk = (bytes - done).min(buffer.len() as u64) as usize;
-            pace(paced, chunk)?;
-            read_exact_at(&*source, done, &mut buffer[..chunk]).map_err(unreadable)?;
-            let written = write_all_at(&*target, done, &buffer[..chunk]);
-            written.map_err(|error| failed(files, health, to, "writing", &error))?;
-            done += chunk as u64;
-        }
-        target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
-        Ok(bytes)
+/// Makes a folder for a copy.
+///
+/// # Errors
+/// [`WriteError::NotEmpty`], and those of the system.
+pub(super) fn empty_folder(files: &dyn Files, to: &Path, health: &Health) -> Result<(), WriteError> {
+    files.create_folder(to).map_err(|error| failed(files, health, to, "making the folder", &error))?;
+    match files.list(to) {
+        Ok(names) if names.is_empty() => Ok(()),
+        Ok(_) => Err(WriteError::NotEmpty { path: to.to_path_buf() }),
+        Err(error) => Err(health.stop(to, "listing the folder", &error)),
     }
+}
+
+/// Copies the first bytes of a file, or all, and syncs it.
+///
+/// # Errors
+/// [`WriteError`].
+pub(super) fn copy_file(
+    files: &dyn Files,
+    from: &Path,
+    to: &Path,
+    bytes: Option<u64>,
+    paced: &Pace<'_>,
+    health: &Health,
+) -> Result<u64, WriteError> {
+    let unreadable = |error| unreadable(ReadError::io(from, error));
+    let source = files.open(from).map_err(unreadable)?;
+    let len = source.len_bytes().map_err(unreadable)?;
+    let bytes = bytes.unwrap_or(len).min(len);
+    let target = files.create(to, bytes).map_err(|error| failed(files, health, to, "making the file", &error))?;
+    let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
+    let mut done = 0;
+    while done < bytes {
+        let chunk = (bytes - done).min(buffer.len() as u64) as usize;
+        pace(paced, chunk)?;
+        read_exact_at(&*source, done, &mut buffer[..chunk]).map_err(unreadable)?;
+        let written = write_all_at(&*target, done, &buffer[..chunk]);
+        written.map_err(|error| failed(files, health, to, "writing", &error))?;
+        done += chunk as u64;
+    }
+    target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
+    Ok(bytes)
 }
 
 /// What a backup copies, which stays as long as this is held.
 struct Held {
     manifest: Arc<Manifest>,
+    history: Vec<Kept>,
     extent: Extent,
     _files: KeptFiles,
     _log: HeldLog,

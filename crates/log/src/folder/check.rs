@@ -1,5 +1,6 @@
 //! Looking whether a folder is whole.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +9,9 @@ use parking_lot::Mutex;
 use storage::Parallel;
 
 use super::Folder;
+use super::history::read_history;
 use super::open::{lock, read_folder};
-use crate::data::{OpenData, data_path};
+use crate::data::{DataFile, OpenData, data_path};
 use crate::error::{OpenError, ReadError};
 use crate::files::Files;
 use crate::log::{LogPlace, Lsn, Replay, bounds};
@@ -28,6 +30,10 @@ pub struct CheckReport {
     pub records: u64,
     /// The last one, or the last that the checkpoint has.
     pub last: Lsn,
+    /// Checkpoints before the last one that it can be restored from.
+    pub history: usize,
+    /// The earliest point of time that it can be restored to, in microseconds since 1970.
+    pub restorable_from_us: u64,
 }
 
 /// The first damage that was found.
@@ -62,37 +68,56 @@ impl Folder {
             let catalog = Some(manifest.catalog.clone());
             Box::new(CheckFailure { error: error.into(), segment, catalog })
         };
+        let older = read_history(&**files, path, &manifest).map_err(|error| of(error, None))?;
+        let older: Vec<Manifest> = older.into_iter().collect::<Result<_, _>>().map_err(|error| of(error, None))?;
         let place = LogPlace { files: Arc::clone(files), path: path.to_path_buf(), folder: manifest.folder };
+        let (chain, first) = match older.first() {
+            Some(first) => {
+                let chain = crate::log::chain(&place, first.log_file).map_err(|error| of(error, None))?;
+                (chain, first.next())
+            }
+            None => (chain, manifest.next()),
+        };
         let mut records = 0;
-        for record in Replay::new(place, bounds(&chain, tail.next), manifest.next()) {
-            record.map_err(|error| of(error, None))?;
-            records += 1;
+        for record in Replay::new(place, bounds(&chain, tail.next), first) {
+            let record = record.map_err(|error| of(error, None))?;
+            records += u64::from(record.lsn >= manifest.next());
         }
-        let bytes = check_data(&**files, path, &manifest, parallel).map_err(|(number, error)| {
-            let segment = number.and_then(|number| manifest.segment_of(number));
-            of(error, segment)
-        })?;
+        let mut bytes =
+            check_data(&**files, path, &manifest, &manifest.files, parallel).map_err(|(number, error)| {
+                let segment = number.and_then(|number| manifest.segment_of(number));
+                of(error, segment)
+            })?;
+        let mut checked: HashSet<u64> = manifest.files.iter().map(|file| file.number).collect();
+        for older in &older {
+            let fresh = older.files.iter().filter(|file| checked.insert(file.number));
+            let fresh: Vec<DataFile> = fresh.copied().collect();
+            bytes += check_data(&**files, path, older, &fresh, parallel).map_err(|(_, error)| of(error, None))?;
+        }
         Ok(CheckReport {
-            files: 1 + chain.len() + manifest.files.len(),
+            files: 1 + older.len() + chain.len() + checked.len(),
             bytes,
             segments: manifest.segments.len(),
             records,
             last: Lsn(tail.next.0 - 1),
+            history: older.len(),
+            restorable_from_us: older.first().unwrap_or(&manifest).time_us,
         })
     }
 }
 
-/// Reads the files of data; of those that are damaged the one that is listed first is told.
+/// Reads files of data of a checkpoint; of those that are damaged the one that is listed first is told.
 fn check_data(
     files: &dyn Files,
     path: &Path,
     manifest: &Manifest,
+    of: &[DataFile],
     parallel: &dyn Parallel,
 ) -> Result<u64, (Option<u64>, ReadError)> {
     let bytes = AtomicU64::new(0);
     let first: Mutex<Option<(usize, ReadError)>> = Mutex::new(None);
     let check = |place: usize| {
-        let file = &manifest.files[place];
+        let file = &of[place];
         let checked = OpenData::open(files, &data_path(path, file.number), manifest.folder, file);
         let checked = checked.and_then(|data| {
             check_items(&data, manifest, file.number)?;
@@ -106,9 +131,9 @@ fn check_data(
             }
         }
     };
-    let ran = parallel.for_each(manifest.files.len(), &|_| None, &check);
+    let ran = parallel.for_each(of.len(), &|_| None, &check);
     if let Some((place, error)) = first.into_inner() {
-        return Err((Some(manifest.files[place].number), error));
+        return Err((Some(of[place].number), error));
     }
     ran.map_err(|error| (None, ReadError::Store(error.into())))?;
     Ok(bytes.into_inner())

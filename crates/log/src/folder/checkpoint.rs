@@ -84,13 +84,16 @@ impl Checkpoint<'_> {
         let used = self.used();
         let loose: Vec<DataFile> = folder.known.lock().loose.values().copied().collect();
         let files = self.before.files.iter().chain(&loose).filter(|file| used.contains(&file.number));
+        let mut files: Vec<DataFile> = files.copied().collect();
+        files.sort_unstable_by_key(|file| file.number);
+        let before = folder.keep_manifest(&self.before)?;
         let manifest = Manifest {
             folder: self.before.folder,
             number: self.before.number + 1,
             contains: contains.0,
             log_file: folder.log.file_of(next),
-            time_us: folder.log.last_time_us(),
-            files: files.copied().collect(),
+            time_us: folder.log.now_us(),
+            files,
             segments: std::mem::take(&mut self.segments),
             catalog: catalog.to_vec(),
         };
@@ -106,11 +109,13 @@ impl Checkpoint<'_> {
             }
         }
         known.manifest = Arc::clone(&manifest);
+        known.history.extend(before);
         let Known { columns, dictionaries, loose, .. } = &mut *known;
         let is_there = |place: &ItemPlace| used.contains(&place.file) || loose.contains_key(&place.file);
         columns.retain(|_, place| is_there(place));
         dictionaries.retain(|_, place| is_there(place));
         drop(known);
+        folder.forget_history();
         let removed = folder.remove_unused(&manifest);
         Ok(CheckpointReport { files: fresh.len(), bytes: fresh.iter().map(|file| file.bytes).sum(), removed })
     }
@@ -128,9 +133,11 @@ impl Folder {
         let Ok(names) = self.files.list(&self.path) else { return 0 };
         // What is being written has no place yet, and a number that is not below the next.
         let known = self.known.lock();
-        let first_log = known.log_pins.iter().copied().fold(manifest.log_file, u64::min);
+        let older = known.history.iter().map(|kept| kept.log_file);
+        let first_log = known.log_pins.iter().copied().chain(older).fold(manifest.log_file, u64::min);
+        let older: HashSet<u64> = known.history.iter().flat_map(|kept| &kept.files).map(|file| file.number).collect();
         let is_unused = |name: &&String| match data_number(name) {
-            Some(number) => self.is_forgotten(&known, manifest, number),
+            Some(number) => !older.contains(&number) && self.is_forgotten(&known, manifest, number),
             None => {
                 let log = name.strip_prefix("log-").and_then(|number| number.parse::<u64>().ok());
                 log.is_some_and(|number| number < first_log)

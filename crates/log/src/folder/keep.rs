@@ -158,11 +158,12 @@ impl KeptFiles {
         Some(place)
     }
 
-    /// Holds all files of the last checkpoint as well.
+    /// Holds all files of the last checkpoint and of its history as well.
     pub(super) fn hold_checkpoint(&mut self) {
         let mut known = self.known.lock();
-        let manifest = Arc::clone(&known.manifest);
-        for file in manifest.files.iter().filter(|file| self.numbers.insert(file.number)) {
+        let (manifest, history) = (Arc::clone(&known.manifest), known.history.clone());
+        let older = history.iter().flat_map(|kept| &kept.files);
+        for file in manifest.files.iter().chain(older).filter(|file| self.numbers.insert(file.number)) {
             known.pin(file.number);
         }
     }
@@ -183,6 +184,9 @@ impl Drop for KeptFiles {
                 continue;
             }
             known.loose.remove(&file);
+            if known.is_in_history(file) {
+                continue;
+            }
             known.columns.retain(|_, place| place.file != file);
             known.dictionaries.retain(|_, place| place.file != file);
             if self.health.check().is_err() {

@@ -31,6 +31,13 @@ impl Folder {
         (entry.rows as usize, entry.columns.len())
     }
 
+    /// The files that a segment of that checkpoint has something of, with their bytes.
+    pub fn segment_files(&self, segment: usize) -> impl Iterator<Item = (u64, u64)> {
+        let columns = self.opened.segments[segment].columns.iter();
+        let places = columns.flat_map(|column| [Some(column.place), column.dictionary]).flatten();
+        places.filter_map(|place| self.opened.file(place.file)).map(|file| (file.number, file.bytes))
+    }
+
     /// Brings a segment of the checkpoint into memory of `allocators`, one for each of its columns; `place` is its
     /// number within its part. Segments that shared a dictionary share it again. Several threads may load at once, each
     /// its own segments; what is loaded is not written again by the next checkpoint.

@@ -3,6 +3,7 @@
 //! ```text
 //! lock                    who has the folder
 //! manifest                the last checkpoint: which data, the caller's catalog, where the log goes on
+//! manifest-0000000000003  a checkpoint before it, while the folder can be restored to the time after that
 //! data-0000000000000012   columns or dictionaries of segments
 //! log-0000000000000007    records
 //! *.new                   what is not whole yet
@@ -11,25 +12,29 @@
 mod backup;
 mod check;
 mod checkpoint;
+mod history;
 mod keep;
 mod load;
 mod open;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use storage::{ColumnId, Dictionary, DictionaryId};
 
 use crate::data::{DataFile, ItemPlace};
-use crate::error::{Health, WriteError};
+use crate::error::{Health, Until, WriteError};
 use crate::files::Files;
 use crate::log::{Log, LogFile, LogOptions, LogPlace, Lsn, Record, Replay, bounds};
 use crate::manifest::Manifest;
 pub use backup::BackupReport;
 pub use check::{CheckFailure, CheckReport};
 pub use checkpoint::{Checkpoint, CheckpointReport};
+use history::Kept;
+pub use history::RestoreReport;
 pub use keep::KeptFiles;
 
 /// The name of the file that stands for the folder's lock.
@@ -40,17 +45,8 @@ const LOCK: &str = "lock";
 pub struct FolderOptions {
     /// How its log is written.
     pub log: LogOptions,
-    /// What is left out of the log, for good: see [`Until`].
-    pub until: Option<Until>,
-}
-
-/// A point of time to restore to. What comes behind it is cut off the folder's log, so it is a copy that is opened so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// This record is the last.
-    Lsn(Lsn),
-    /// The last record of this time, in microseconds since 1970, or before is.
-    TimeUs(u64),
+    /// What is left out of the log, for good; of a copy.
+    pub(crate) until: Option<Until>,
 }
 
 /// A database's folder, open for one process.
@@ -66,6 +62,8 @@ pub struct Folder {
     /// Checkpoints and backups, one after the other.
     turn: Mutex<()>,
     known: Arc<Mutex<Known>>,
+    /// See [`set_window`](Folder::set_window).
+    window_us: AtomicU64,
     dictionaries: Mutex<HashMap<ItemPlace, Arc<Mutex<Weak<Dictionary>>>>>,
     _lock: Box<dyn Send + Sync>,
 }
@@ -74,6 +72,8 @@ pub struct Folder {
 #[derive(Debug, Default)]
 struct Known {
     manifest: Arc<Manifest>,
+    /// Checkpoints before it that it can be restored from, in their order.
+    history: Vec<Kept>,
     columns: HashMap<ColumnId, ItemPlace>,
     dictionaries: HashMap<DictionaryId, ItemPlace>,
     /// Files that are on the disk and in no checkpoint yet.

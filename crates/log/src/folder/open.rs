@@ -1,16 +1,18 @@
 //! Making and opening a folder.
 
-use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
-use super::{Folder, FolderOptions, Known, LOCK, Until, is_until};
+use super::history::{Kept, WINDOW_AS_IT_IS, read_history};
+use super::{Folder, FolderOptions, Known, LOCK, is_until};
 use crate::data::data_number;
-use crate::error::{Health, OpenError, ReadError, failed};
+use crate::error::{Health, OpenError, ReadError, Until, failed};
 use crate::files::{Files, Locking};
 use crate::log::{Log, LogFile, LogPlace, Lsn, Replay, Tail, bounds, chain, cut, read_end};
 use crate::manifest::{Manifest, NAME};
@@ -44,7 +46,8 @@ impl Folder {
             files.remove(&first_log).map_err(|error| health.stop(&first_log, "removing", &error))?;
         }
         Log::create(&place, &options.log, &health)?;
-        let manifest = Manifest { folder: place.folder, log_file: 1, ..Manifest::default() };
+        let manifest =
+            Manifest { folder: place.folder, log_file: 1, time_us: (options.log.clock)(), ..Manifest::default() };
         manifest.put(&*files, path, &health)?;
         Folder::open_locked(files, path, options, health, lock)
     }
@@ -72,16 +75,19 @@ impl Folder {
         let (manifest, mut chain, mut tail) = read_folder(&files, path)?;
         let place = LogPlace { files: Arc::clone(&files), path: path.to_path_buf(), folder: manifest.folder };
         if let Some(until) = options.until {
-            let last = last_until(&place, &manifest, &chain, &tail, until)?;
+            let Span { last, .. } = last_until(&place, &manifest, &chain, &tail, until)?;
             cut(&place, &options.log, &health, &mut chain, last)?;
             tail = read_end(&place, chain[chain.len() - 1])?;
         }
         // The names that are seen may not be on the disk: whoever was here before may have ended before they were.
         files.sync_folder(path).map_err(|error| health.stop(path, "syncing the folder", &error))?;
-        let next_file = clear_away(&*files, path, &manifest)?;
-        let log = Log::open(place, options.log, Arc::clone(&health), &chain, &tail)?;
+        let history = whole_history(&*files, path, &manifest)?;
+        let (history, older) = with_logs(&place, &manifest, history)?;
+        let known_chain: Vec<LogFile> = older.into_iter().chain(chain.iter().copied()).collect();
+        let next_file = clear_away(&*files, path, &manifest, &history)?;
+        let log = Log::open(place, options.log, Arc::clone(&health), &known_chain, &tail)?;
         let opened = Arc::new(manifest);
-        let known = Known { manifest: Arc::clone(&opened), next_file, ..Known::default() };
+        let known = Known { manifest: Arc::clone(&opened), history, next_file, ..Known::default() };
         Ok(Folder {
             path: path.to_path_buf(),
             health,
@@ -91,6 +97,7 @@ impl Folder {
             end: tail.next,
             turn: Mutex::new(()),
             known: Arc::new(Mutex::new(known)),
+            window_us: AtomicU64::new(WINDOW_AS_IT_IS),
             dictionaries: Mutex::new(HashMap::new()),
             files,
             _lock: lock,
@@ -153,15 +160,18 @@ pub(super) fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn Send + Sync
 
 /// Removes what nothing refers to: left by a crash, or by removals that were lost in one. Returns a number that no file
 /// of data has, nor any that is greater.
-fn clear_away(files: &dyn Files, path: &Path, manifest: &Manifest) -> Result<u64, OpenError> {
+fn clear_away(files: &dyn Files, path: &Path, manifest: &Manifest, history: &[Kept]) -> Result<u64, OpenError> {
     let names = files.list(path).map_err(|error| ReadError::io(path, error))?;
-    let mut next = manifest.files.iter().map(|file| file.number).max().unwrap_or(0) + 1;
+    let older = history.iter().flat_map(|kept| &kept.files);
+    let needed: HashSet<u64> = manifest.files.iter().chain(older).map(|file| file.number).collect();
+    let first_log = history.iter().map(|kept| kept.log_file).fold(manifest.log_file, u64::min);
+    let mut next = needed.iter().copied().max().unwrap_or(0) + 1;
     for name in names {
         let data = data_number(&name);
         next = next.max(data.map_or(0, |number| number + 1));
-        let is_unused = data.is_some_and(|number| manifest.file(number).is_none());
+        let is_unused = data.is_some_and(|number| !needed.contains(&number));
         let log = name.strip_prefix("log-").and_then(|number| number.parse::<u64>().ok());
-        if name.ends_with(".new") || is_unused || log.is_some_and(|number| number < manifest.log_file) {
+        if name.ends_with(".new") || is_unused || log.is_some_and(|number| number < first_log) {
             // Best effort: the next one to open it tries again.
             let _ = files.remove(&path.join(name));
         }
@@ -169,37 +179,82 @@ fn clear_away(files: &dyn Files, path: &Path, manifest: &Manifest) -> Result<u64
     Ok(next)
 }
 
-/// The last record to restore.
-fn last_until(
+/// The checkpoints before the last one that are whole; where one is not, the folder does not go back to the time behind
+/// it.
+///
+/// # Errors
+/// [`ReadError`], but for damage.
+fn whole_history(files: &dyn Files, path: &Path, manifest: &Manifest) -> Result<Vec<Kept>, ReadError> {
+    let of = |older: Result<Manifest, ReadError>| match older {
+        Ok(older) => Some(Ok(Kept::of(&older))),
+        Err(ReadError::Damaged { .. } | ReadError::Version { .. }) => None,
+        Err(error) => Some(Err(error)),
+    };
+    read_history(files, path, manifest)?.into_iter().filter_map(of).collect()
+}
+
+/// The checkpoints of the history whose log is there, and the files of the log before those of the last checkpoint.
+///
+/// # Errors
+/// [`ReadError`], but for files that are missing or damaged.
+fn with_logs(
+    place: &LogPlace,
+    manifest: &Manifest,
+    mut history: Vec<Kept>,
+) -> Result<(Vec<Kept>, Vec<LogFile>), ReadError> {
+    while let Some(first) = history.iter().map(|kept| kept.log_file).min() {
+        match chain(place, first) {
+            Ok(mut files) => {
+                files.retain(|file| file.number < manifest.log_file);
+                return Ok((history, files));
+            }
+            Err(ReadError::Missing { .. } | ReadError::Damaged { .. } | ReadError::Version { .. }) => {
+                history.retain(|kept| kept.log_file > first);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((Vec::new(), Vec::new()))
+}
+
+/// How far the log is restored.
+pub(super) struct Span {
+    /// The last record.
+    pub(super) last: Lsn,
+    /// When it was written, or the checkpoint before it was made.
+    pub(super) time_us: u64,
+}
+
+/// The last record to restore, of a checkpoint and the log from its file on.
+pub(super) fn last_until(
     place: &LogPlace,
     manifest: &Manifest,
     chain: &[LogFile],
     tail: &Tail,
     until: Until,
-) -> Result<Lsn, OpenError> {
-    let mut last = Lsn(manifest.contains);
+) -> Result<Span, OpenError> {
+    let mut span = Span { last: Lsn(manifest.contains), time_us: manifest.time_us };
     let mut last_time_us = manifest.time_us;
     for record in Replay::new(place.clone(), bounds(chain, tail.next), manifest.next()) {
         let record = record?;
         last_time_us = record.time_us;
         if is_until(until, &record) {
-            last = record.lsn;
+            span = Span { last: record.lsn, time_us: record.time_us };
         }
     }
     let end = tail.next.0 - 1;
-    let (is_there, wanted, first, last_there) = match until {
+    let (is_there, first, last) = match until {
         Until::Lsn(lsn) => {
             let is_there = (manifest.contains..=end).contains(&lsn.0);
-            (is_there, format!("record {lsn}"), format!("record {}", manifest.contains), format!("record {end}"))
+            (is_there, Until::Lsn(Lsn(manifest.contains)), Until::Lsn(Lsn(end)))
         }
         Until::TimeUs(time_us) => {
-            let name = |time_us: u64| format!("the time {time_us} (microseconds since 1970)");
-            (time_us >= manifest.time_us, name(time_us), name(manifest.time_us), name(last_time_us))
+            (time_us >= manifest.time_us, Until::TimeUs(manifest.time_us), Until::TimeUs(last_time_us))
         }
     };
     match is_there {
-        true => Ok(last),
-        false => Err(OpenError::OutOfLog { path: place.path.clone(), wanted, first, last: last_there }),
+        true => Ok(span),
+        false => Err(OpenError::OutOfLog { path: place.path.clone(), wanted: until, first, last }),
     }
 }
 

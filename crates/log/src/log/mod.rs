@@ -109,6 +109,8 @@ struct State {
     /// Everything up to this record is on the disk.
     durable: u64,
     is_syncing: bool,
+    /// Syncs that succeeded.
+    syncs: u64,
     time_us: u64,
     buffer: Vec<u8>,
     /// The files that are there and the first record of each.
@@ -163,6 +165,7 @@ impl Log {
             next: tail.next,
             durable: tail.next.0 - 1,
             is_syncing: false,
+            syncs: 0,
             time_us: tail.time_us,
             buffer: Vec::new(),
             firsts: chain.iter().map(|file| (file.number, file.first)).collect(),
@@ -237,7 +240,10 @@ impl Log {
             let outcome = MutexGuard::unlocked(&mut state, || file.sync_data());
             state.is_syncing = false;
             match outcome {
-                Ok(()) => state.durable = state.durable.max(written),
+                Ok(()) => {
+                    state.durable = state.durable.max(written);
+                    state.syncs += 1;
+                }
                 Err(error) => {
                     self.health.stop(&path, "syncing", &error);
                 }
@@ -279,9 +285,16 @@ impl Log {
         Lsn(self.state.lock().durable)
     }
 
-    /// When the last record was appended; 0 where there is none.
-    pub(crate) fn last_time_us(&self) -> u64 {
-        self.state.lock().time_us
+    /// How often records were synced since it was opened.
+    pub fn syncs(&self) -> u64 {
+        self.state.lock().syncs
+    }
+
+    /// What time it is: never before the last record, and no later record is before it.
+    pub(crate) fn now_us(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.time_us = state.time_us.max((self.options.clock)());
+        state.time_us
     }
 
     /// Bytes that recovery would read at most, from the file on that a record lies in.

@@ -1,5 +1,6 @@
 //! Folders that nothing happens to: who has them, what checkpoints write, what is damaged, backups and points of time.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -285,15 +286,23 @@ fn a_backup_that_fails_harms_nobody() {
     world.step(Step::Commit(10)).unwrap();
 }
 
-static NOW: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// The time, of one test.
+    static NOW: Cell<u64> = const { Cell::new(0) };
+}
+
+fn now_us() -> u64 {
+    NOW.get()
+}
 
 /// Records of the times 100, 200, .., each in a file of its own or several in one.
 fn timed(files: &SimFiles, file_bytes: u64) -> FolderOptions {
-    let log = LogOptions { file_bytes, clock: || NOW.load(Ordering::Relaxed) };
+    NOW.set(0);
+    let log = LogOptions { file_bytes, clock: now_us };
     let options = FolderOptions { log, until: None };
     let folder = Folder::create(shared(files), Path::new(PATH), &options).unwrap();
     for number in 1..=9_i64 {
-        NOW.store(100 * number as u64, Ordering::Relaxed);
+        NOW.set(100 * number as u64);
         folder.log().append(1, &[number.to_le_bytes().as_slice(), &[0xab; 200]].concat()).unwrap();
         if number == 3 {
             folder.checkpoint(&|_| true).unwrap().commit(Lsn(0), &[]).unwrap();
@@ -334,4 +343,102 @@ fn a_point_of_time_is_restored_for_good() {
         let error = recovered(&files, PATH, Some(until)).unwrap_err();
         assert!(matches!(&error, OpenError::OutOfLog { .. }), "{error}");
     }
+}
+
+/// A folder with a window of 400 at time 900: a checkpoint behind each third record, whose data are one row per record
+/// that it has.
+fn with_history(files: &SimFiles, file_bytes: u64) -> FolderOptions {
+    NOW.set(0);
+    let log = LogOptions { file_bytes, clock: now_us };
+    let options = FolderOptions { log, until: None };
+    let folder = Folder::create(shared(files), Path::new(PATH), &options).unwrap();
+    folder.set_window(400);
+    for number in 1..=9_i64 {
+        NOW.set(100 * number as u64);
+        let lsn = folder.log().append(1, &[number.to_le_bytes().as_slice(), &[0xab; 200]].concat()).unwrap();
+        if number % 3 == 0 {
+            // Right behind the record, in time too.
+            NOW.set(100 * number as u64 + 50);
+            let mut checkpoint = folder.checkpoint(&|_| true).unwrap();
+            checkpoint.segment(&part_of(number as usize).segments[0].segment).unwrap();
+            checkpoint.commit(lsn, format!("up to {number}").as_bytes()).unwrap();
+        }
+    }
+    folder.log().flush().unwrap();
+    options
+}
+
+#[test]
+fn a_window_keeps_what_goes_back_so_far() {
+    for file_bytes in [300, 1 << 16] {
+        let files = SimFiles::new();
+        let options = with_history(&files, file_bytes);
+        let crashed = files.crashed(&mut OnlySynced);
+        let report = check(&crashed).unwrap();
+        // At 950 the checkpoint of 350 is the last one before 550.
+        assert_eq!((report.history, report.restorable_from_us, report.last), (2, 350, Lsn(9)));
+        let restore = |until| {
+            let of = crashed.copied();
+            let restored = Folder::restore(&shared(&of), Path::new(PATH), Path::new("then"), until, &|_| true);
+            restored.map(|report| (of, report))
+        };
+        for (until, base, last, time_us) in [
+            (Until::TimeUs(350), 3, 3, 350),
+            (Until::TimeUs(499), 3, 4, 400),
+            (Until::TimeUs(649), 3, 6, 600),
+            (Until::TimeUs(650), 6, 6, 650),
+            (Until::TimeUs(949), 6, 9, 900),
+            (Until::TimeUs(9000), 9, 9, 950),
+            (Until::Lsn(Lsn(5)), 3, 5, 500),
+            (Until::Lsn(Lsn(6)), 6, 6, 650),
+        ] {
+            let (of, report) = restore(until).unwrap();
+            assert_eq!((report.last, report.time_us), (Lsn(last), time_us), "{until:?}");
+            let of = of.crashed(&mut OnlySynced);
+            let folder = Folder::open(shared(&of), Path::new("then"), &options).unwrap();
+            assert_eq!(folder.catalog(), format!("up to {base}").as_bytes(), "{until:?}");
+            let segment = folder.load_segment(0, &allocators(2), 0).unwrap();
+            let lsns = folder.replay().map(|record| record.unwrap().lsn.0);
+            assert_eq!((segment.rows(), lsns.last().unwrap_or(base)), (base as usize, last), "{until:?}");
+            drop(folder);
+            Folder::check(&shared(&of), Path::new("then"), &Serial).unwrap();
+            Folder::check(&shared(&of), Path::new(PATH), &Serial).unwrap();
+        }
+        for until in [Until::TimeUs(349), Until::Lsn(Lsn(2)), Until::Lsn(Lsn(11))] {
+            let Err(OpenError::OutOfLog { wanted, .. }) = restore(until) else { panic!("{until:?}") };
+            assert_eq!(wanted, until);
+        }
+        // A backup goes back as far; without a window all of it goes with the next checkpoint.
+        let folder = Folder::open(shared(&crashed), Path::new(PATH), &options).unwrap();
+        assert_eq!((folder.restorable_from(), folder.history_bytes() > 0), (350, true));
+        folder.backup(Path::new("backup"), false, &|_| true).unwrap();
+        folder.checkpoint(&|_| true).unwrap().commit(Lsn(9), b"as it is").unwrap();
+        assert_eq!(folder.restorable_from(), 350);
+        folder.set_window(0);
+        folder.checkpoint(&|_| true).unwrap().commit(Lsn(9), b"none").unwrap();
+        assert_eq!((folder.restorable_from(), folder.history_bytes()), (950, 0));
+        assert_eq!(data_files(&crashed), Vec::<PathBuf>::new());
+        drop(folder);
+        assert_eq!(check(&crashed).unwrap().history, 0);
+        let backup = Folder::check(&shared(&crashed), Path::new("backup"), &Serial).unwrap();
+        assert_eq!((backup.history, backup.restorable_from_us), (2, 350));
+    }
+}
+
+#[test]
+fn what_is_damaged_of_the_history_is_told_and_blocks_nothing_else() {
+    let files = SimFiles::new();
+    let options = with_history(&files, 1 << 16);
+    let files = files.crashed(&mut OnlySynced);
+    let path = Path::new(PATH).join(format!("manifest-{:016}", 2));
+    let mut bytes = files.bytes(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    files.put(&path, bytes);
+    let told = check(&files).unwrap_err().to_string();
+    assert!(told.contains(&path.display().to_string()), "{told}");
+    let to = Path::new("then");
+    let told = Folder::restore(&shared(&files), Path::new(PATH), to, Until::TimeUs(700), &|_| true).unwrap_err();
+    assert!(told.to_string().contains("damaged"), "{told}");
+    let folder = Folder::open(shared(&files), Path::new(PATH), &options).unwrap();
+    assert_eq!(folder.restorable_from(), 350);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use chrono::{DateTime, Utc};
 use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 use units::store::UnitPlace;
@@ -151,6 +152,19 @@ pub struct FolderReport {
     pub segments: usize,
     /// Records of the log behind it.
     pub records: u64,
+    /// Checkpoints before it that the folder can be restored from.
+    pub history: usize,
+    /// The earliest point of time that it can be restored to.
+    pub restorable_from: DateTime<Utc>,
+}
+
+/// What [`restore_folder`] copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RestoredFolder {
+    /// When the last commit of the copy was made, or the checkpoint before it.
+    pub last_at: DateTime<Utc>,
+    /// Bytes that were copied.
+    pub bytes: u64,
 }
 
 /// Reads every byte of a database's folder that nobody has open, and changes none.
@@ -159,8 +173,20 @@ pub struct FolderReport {
 /// The first damage, with its file and where in it.
 pub fn check_folder(folder: &Path) -> Result<FolderReport> {
     let report = durable::check(folder)?;
-    let (files, bytes, segments, records) = (report.files, report.bytes, report.segments, report.records);
-    Ok(FolderReport { files, bytes, segments, records })
+    let log_store::CheckReport { files, bytes, segments, records, history, restorable_from_us, .. } = report;
+    let restorable_from = durable::time(restorable_from_us);
+    Ok(FolderReport { files, bytes, segments, records, history, restorable_from })
+}
+
+/// Copies a database's folder that nobody has open to a new one, as it was at a point of time: all that was committed
+/// by then, and nothing else. How far a folder goes back is `nearside.restore_window_s`; a backup goes back as far as
+/// its folder did.
+///
+/// # Errors
+/// The folder does not go back so far; something in it is damaged; there is something in the new one.
+pub fn restore_folder(folder: &Path, to: &Path, at: DateTime<Utc>) -> Result<RestoredFolder> {
+    let report = durable::restore_folder(folder, to, at)?;
+    Ok(RestoredFolder { last_at: durable::time(report.time_us), bytes: report.bytes })
 }
 
 /// Fails when figures were measured on a machine of other nodes or cpus.

@@ -227,7 +227,9 @@ impl Session {
             }
             AnyStatement::AlterSystem(_) if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) => {
                 Err(Error::Transaction(
-                    "ALTER SYSTEM changes the process and cannot be undone: run it outside of a transaction".into(),
+                    "ALTER SYSTEM changes the database for all at once and cannot be undone: run it outside of a \
+                     transaction"
+                        .into(),
                 ))
             }
             AnyStatement::AlterSystem(alter) => {
@@ -478,6 +480,7 @@ fn is_ours(variable: &[ast::Ident]) -> bool {
         "synchronous_commit",
         "default_transaction_isolation",
         "default_transaction_read_only",
+        "statement_timeout",
         "idle_in_transaction_session_timeout",
     ];
     ours.into_iter().any(is_first)

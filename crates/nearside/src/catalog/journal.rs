@@ -27,6 +27,27 @@ pub(crate) struct WrittenRows<'a> {
 /// What was brought to the disk ahead of a commit stays there as long as this is held.
 pub(crate) type Ahead = Box<dyn Any + Send>;
 
+/// The setting that [`DiskLimits::restore_window_s`] is given by.
+pub(crate) const RESTORE_WINDOW: &str = "nearside.restore_window_s";
+
+/// Who waits for what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// A statement: it is written as fast as the disk takes it.
+    Waited,
+    /// Nobody: it keeps to [`DiskLimits::background_bytes_per_s`].
+    Background,
+}
+
+/// What users say of how much is written and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct DiskLimits {
+    /// For how long back the folder can be restored to any point of time; 0: what that takes is not kept.
+    pub restore_window_s: u64,
+    /// Bytes that merges of deltas, compaction and backups write per second at most; 0: as many as the disk takes.
+    pub background_bytes_per_s: u64,
+}
+
 /// Keeps what is committed.
 ///
 /// A commit is told first and seen then. Both happen with the [`gate`](Self::gate) in hand: statements that write
@@ -41,7 +62,7 @@ pub(crate) trait Journal: Debug + Send + Sync {
     ///
     /// # Errors
     /// It cannot be kept.
-    fn ahead(&self, version: &TableVersion) -> Result<Ahead>;
+    fn ahead(&self, version: &TableVersion, haste: Haste) -> Result<Ahead>;
 
     /// A state is about to take the place of another.
     ///
@@ -79,6 +100,12 @@ pub(crate) trait Journal: Debug + Send + Sync {
     /// What is on the disk.
     fn status(&self) -> JournalStatus;
 
+    /// What users have said of how much is written and kept.
+    fn limits(&self) -> DiskLimits;
+
+    /// Other limits from now on.
+    fn set_limits(&self, limits: DiskLimits);
+
     /// Everything goes to the disk, and nothing is told any more.
     fn end(&self);
 }
@@ -96,6 +123,12 @@ pub(crate) struct JournalStatus {
     pub checkpointed: u64,
     /// Bytes of records behind it.
     pub log_bytes: u64,
+    /// How often the log was synced.
+    pub syncs: u64,
+    /// The earliest point of time that the folder can be restored to.
+    pub restorable_from: DateTime<Utc>,
+    /// Bytes of data that are there for older points of time alone.
+    pub history_bytes: u64,
     /// What the last checkpoint of this process did.
     pub checkpoint: Option<MadeCheckpoint>,
     /// Why nothing is written any more.

@@ -46,7 +46,7 @@ use storage::{DeltasWrite, TableVersion};
 
 use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
-use crate::catalog::journal::{Ahead, Journal, WrittenRows};
+use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::locks::TableLocks;
 use crate::catalog::merges::Merges;
@@ -247,9 +247,25 @@ pub(crate) struct CatalogState {
     schemas: Arc<BTreeSet<String>>,
     entries: BTreeMap<Arc<Name>, Entry>,
     names: Arc<HashMap<u64, Arc<Name>>>,
+    /// What `ALTER SYSTEM SET` has said, by the names of settings.
+    settings: Arc<BTreeMap<String, String>>,
 }
 
 impl CatalogState {
+    /// Settings of the database that are not at their defaults, as they were given.
+    pub(crate) fn settings(&self) -> &Arc<BTreeMap<String, String>> {
+        &self.settings
+    }
+
+    /// Gives a setting a value, or its default.
+    pub(crate) fn set_setting(&mut self, name: &str, value: Option<&str>) {
+        let settings = Arc::make_mut(&mut self.settings);
+        match value {
+            Some(value) => settings.insert(name.into(), value.into()),
+            None => settings.remove(name),
+        };
+    }
+
     /// The schemas that hold tables, the system's own included.
     pub(crate) fn schemas(&self) -> impl Iterator<Item = &str> {
         self.schemas.iter().map(String::as_str)
@@ -676,7 +692,12 @@ impl Catalog {
     /// # Errors
     /// As there.
     pub(crate) fn ahead(&self, version: &TableVersion) -> Result<Option<Ahead>> {
-        self.journal.get().map(|journal| journal.ahead(version)).transpose()
+        self.journal.get().map(|journal| journal.ahead(version, Haste::Waited)).transpose()
+    }
+
+    /// As [`ahead`](Self::ahead), for what nobody waits for: within the limit of such writes.
+    pub(crate) fn ahead_in_background(&self, version: &TableVersion) -> Result<Option<Ahead>> {
+        self.journal.get().map(|journal| journal.ahead(version, Haste::Background)).transpose()
     }
 
     /// Who is told of commits, where they last.

@@ -44,6 +44,9 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     if !before.has_schemas_of(after) {
         state.schemas = Some(schemas(after));
     }
+    if before.settings() != after.settings() {
+        state.settings = Some(BTreeMap::clone(after.settings()));
+    }
     state.removed = before.entries().filter(|(name, _)| after.get(name).is_none()).map(|(name, _)| of(name)).collect();
     for (name, entry) in after.entries() {
         let what = match (entry, before.get(name)) {
@@ -68,7 +71,8 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
         };
         state.put.push(Put { name: of(name), what });
     }
-    let is_nothing = state.schemas.is_none() && state.removed.is_empty() && state.put.is_empty();
+    let is_nothing =
+        state.schemas.is_none() && state.settings.is_none() && state.removed.is_empty() && state.put.is_empty();
     Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
 }
 
@@ -77,7 +81,8 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
 /// # Errors
 /// As [`difference`]; those of `keep`; no memory to encode what deltas have.
 pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Result<(State, BlobsWriter)> {
-    let mut state = State { next, schemas: Some(schemas(all)), ..State::default() };
+    let settings = Some(BTreeMap::clone(all.settings()));
+    let mut state = State { next, schemas: Some(schemas(all)), settings, ..State::default() };
     let mut blobs = BlobsWriter::default();
     for (name, entry) in all.entries() {
         let what = match entry {

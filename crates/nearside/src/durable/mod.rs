@@ -17,11 +17,12 @@
 //! before is there too, or nothing that was told later. Where the log takes no record nothing is committed.
 //!
 //! # Limits
-//! One folder, one process. What `ALTER SYSTEM SET` says is for the process.
+//! One folder, one process.
 //!
 //! `docs/design/durability.md` has the whole.
 
 mod capture;
+mod limits;
 mod record;
 mod restore;
 #[cfg(test)]
@@ -32,21 +33,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use log_store::{
     CheckFailure, CheckReport, CheckpointReport, Disk, Files, Folder, FolderOptions, KeptFiles, Lsn, OpenError,
+    RestoreReport, Until,
 };
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage::{Segment, SegmentVersion, Serial, TableVersion};
 
-use crate::catalog::journal::{Ahead, Journal, JournalStatus, MadeCheckpoint, WrittenRows};
+use crate::catalog::journal::{
+    Ahead, DiskLimits, Haste, Journal, JournalStatus, MadeCheckpoint, RESTORE_WINDOW, WrittenRows,
+};
 use crate::catalog::{Catalog, CatalogState};
 use crate::durable::capture::Difference;
+use crate::durable::limits::Limits;
 use crate::durable::record::Next;
 use crate::durable::restore::Picture;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
+use crate::run::system;
 
 /// The kind of our records in the log.
 const COMMIT: u16 = 1;
@@ -72,6 +78,7 @@ struct Durable {
     /// A writer has told the background that there is something to sync.
     is_told: AtomicBool,
     last_checkpoint: Mutex<Option<MadeCheckpoint>>,
+    limits: Limits,
 }
 
 /// Opens a database's folder, or makes one where there is none, for a database without a table.
@@ -97,6 +104,9 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
         let applied = picture.apply(&record.payload, &running);
         applied.map_err(|e| Error::Disk(format!("record {} of the log: {e}", record.lsn.0)))?;
     }
+    let limits = Limits::default();
+    // Before there is a checkpoint: it would take away what an older window has kept.
+    folder.set_window(window_us(picture.settings().get(RESTORE_WINDOW).and_then(|text| text.parse().ok())));
     let next = picture.next();
     let has_deltas = picture.has_deltas();
     let state = picture.load(&folder, &running)?;
@@ -111,6 +121,7 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
         changed: Condvar::new(),
         is_told: AtomicBool::new(false),
         last_checkpoint: Mutex::default(),
+        limits,
     });
     if replayed > 0 || has_deltas {
         // What was made of deltas has no place on the disk yet, and numbers of rows are others now.
@@ -120,24 +131,37 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
     let weak = Arc::downgrade(&durable);
     thread.spawn(move || run(&weak)).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
     inner.catalog.set_journal(durable);
+    system::restore(inner);
     Ok(())
 }
 
-/// The folder, opened or made. Where a database of this process has it that was just dropped, it lets go of it once
-/// what it has on its way has ended: that is waited for.
+fn window_us(seconds: Option<u64>) -> u64 {
+    seconds.unwrap_or(0).saturating_mul(1_000_000).min(u64::MAX - 1)
+}
+
+/// The folder, opened or made.
 fn opened(files: &Arc<dyn Files>, path: &Path) -> Result<Folder> {
-    let (options, own) = (FolderOptions::default(), format!("process {}", std::process::id()));
+    let options = FolderOptions::default();
+    let open = || match Folder::exists(files.as_ref(), path)? {
+        true => Folder::open(Arc::clone(files), path, &options),
+        false => Folder::create(Arc::clone(files), path, &options),
+    };
+    Ok(once_let_go(open, |error| Some(error))?)
+}
+
+/// Does what needs a folder. Where a database of this process has it that was just dropped, it lets go of it once what
+/// it has on its way has ended: that is waited for.
+fn once_let_go<T, E>(mut of: impl FnMut() -> Result<T, E>, opening: impl Fn(&E) -> Option<&OpenError>) -> Result<T, E> {
+    let own = format!("process {}", std::process::id());
     let until = Instant::now() + LETS_GO_WITHIN;
     loop {
-        let opened = match Folder::exists(files.as_ref(), path)? {
-            true => Folder::open(Arc::clone(files), path, &options),
-            false => Folder::create(Arc::clone(files), path, &options),
-        };
-        match opened {
-            Err(OpenError::Locked { owner, .. }) if owner == own && Instant::now() < until => {
+        let done = of();
+        let error = done.as_ref().err().and_then(&opening);
+        match error {
+            Some(OpenError::Locked { owner, .. }) if *owner == own && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            other => return Ok(other?),
+            _ => return done,
         }
     }
 }
@@ -148,7 +172,8 @@ fn opened(files: &Arc<dyn Files>, path: &Path) -> Result<Folder> {
 /// The first damage.
 pub(crate) fn check(path: &Path) -> Result<CheckReport> {
     let files: Arc<dyn Files> = Arc::new(Disk);
-    Folder::check(&files, path, &Serial).map_err(|failure| {
+    let check = || Folder::check(&files, path, &Serial);
+    once_let_go(check, |failure| Some(&failure.error)).map_err(|failure| {
         let CheckFailure { error, segment, catalog } = *failure;
         let table = segment.zip(catalog).and_then(|(segment, catalog)| restore::table_of(segment, &catalog));
         match table {
@@ -175,6 +200,36 @@ impl Durable {
     }
 }
 
+/// Microseconds since 1970 as a time.
+pub(crate) fn time(us: u64) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(i64::try_from(us).unwrap_or(i64::MAX)).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
+/// Copies a folder that nobody has open to a new one, as it was at a point of time.
+///
+/// # Errors
+/// The folder does not go back so far, is damaged or in use; there is something in the new one.
+pub(crate) fn restore_folder(from: &Path, to: &Path, at: DateTime<Utc>) -> Result<RestoreReport> {
+    let files: Arc<dyn Files> = Arc::new(Disk);
+    let until = Until::TimeUs(u64::try_from(at.timestamp_micros()).unwrap_or(0));
+    let restore = || Folder::restore(&files, from, to, until, &|_bytes| true);
+    once_let_go(restore, |error| Some(error)).map_err(|error| match error {
+        OpenError::OutOfLog { first: Until::TimeUs(first), .. } => Error::Disk(format!(
+            "{} goes back to {}, not to {}; a backup that was made before may, and ALTER SYSTEM SET {RESTORE_WINDOW} \
+             has a folder go back further from then on",
+            from.display(),
+            shown(time(first)),
+            shown(at)
+        )),
+        other => other.into(),
+    })
+}
+
+/// A time as users write it, in UTC.
+fn shown(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d %H:%M:%S%.6f").to_string()
+}
+
 /// What new tables begin with.
 fn next(catalog: &Catalog) -> Next {
     let (table, turns) = catalog.numbers();
@@ -186,8 +241,12 @@ impl Journal for Durable {
         &self.gate
     }
 
-    fn ahead(&self, version: &TableVersion) -> Result<Ahead> {
-        let keep = |of: &SegmentVersion| Ok(self.folder.keep(&of.segment, &|_bytes| true)?);
+    fn ahead(&self, version: &TableVersion, haste: Haste) -> Result<Ahead> {
+        let pace = |bytes: u64| match haste {
+            Haste::Waited => true,
+            Haste::Background => self.limits.wait(bytes, &|| *self.is_ended.lock()),
+        };
+        let keep = |of: &SegmentVersion| Ok(self.folder.keep(&of.segment, &pace)?);
         let kept: Vec<KeptFiles> = version.segments().map(keep).collect::<Result<_>>()?;
         Ok(Box::new(kept))
     }
@@ -244,7 +303,7 @@ impl Journal for Durable {
 
     fn backup(&self, to: &Path, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<u64> {
         self.settle()?;
-        Ok(self.folder.backup(to, false, &|_bytes| !is_stopped())?.bytes)
+        Ok(self.folder.backup(to, false, &|bytes| self.limits.wait(bytes, is_stopped))?.bytes)
     }
 
     fn status(&self) -> JournalStatus {
@@ -256,9 +315,21 @@ impl Journal for Durable {
             durable: log.durable().0,
             checkpointed: checkpointed.0,
             log_bytes: log.bytes_since(checkpointed),
+            syncs: log.syncs(),
+            restorable_from: time(self.folder.restorable_from()),
+            history_bytes: self.folder.history_bytes(),
             checkpoint: *self.last_checkpoint.lock(),
             stopped: self.folder.writable().err().map(|error| error.to_string()),
         }
+    }
+
+    fn limits(&self) -> DiskLimits {
+        self.limits.get()
+    }
+
+    fn set_limits(&self, limits: DiskLimits) {
+        self.folder.set_window(window_us(Some(limits.restore_window_s)));
+        self.limits.set(limits);
     }
 
     fn end(&self) {

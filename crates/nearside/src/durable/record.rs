@@ -12,6 +12,7 @@
 //! What is read back is what was written; bytes that are not such a record are an error, never a panic, and nothing is
 //! allocated by a length that they claim.
 
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -53,6 +54,9 @@ pub(super) struct State {
     /// Names and what they stand for from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put: Vec<Put>,
+    /// All settings of the database that are not at their defaults, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<BTreeMap<String, String>>,
     /// Of the database: what new tables begin with.
     pub next: Next,
 }

@@ -42,6 +42,7 @@ pub(super) struct Picture {
     schemas: BTreeSet<String>,
     names: BTreeMap<NameOf, Named>,
     tables: HashMap<u64, TableOf>,
+    settings: BTreeMap<String, String>,
     next: Next,
 }
 
@@ -105,6 +106,7 @@ impl Picture {
         if let Some(schemas) = state.schemas {
             self.schemas = schemas.into_iter().collect();
         }
+        self.settings = state.settings.unwrap_or_else(|| std::mem::take(&mut self.settings));
         for name in &state.removed {
             self.names.remove(name).ok_or_else(|| malformed(&format!("'{}' is not there to be removed", name.name)))?;
         }
@@ -153,6 +155,11 @@ impl Picture {
         self.tables.values().any(|table| !table.delta.rows.is_empty())
     }
 
+    /// Settings of the database that are not at their defaults.
+    pub(super) fn settings(&self) -> &BTreeMap<String, String> {
+        &self.settings
+    }
+
     /// What new tables begin with.
     pub(super) fn next(&self) -> Next {
         self.next
@@ -163,7 +170,9 @@ impl Picture {
     /// # Errors
     /// Files that are missing or damaged, no memory: of which table.
     pub(super) fn load(self, folder: &Folder, running: &Arc<RunningStatement>) -> Result<CatalogState> {
+        self.fits(folder, running)?;
         let mut state = CatalogState::clone(&running.catalog);
+        self.settings.iter().for_each(|(name, value)| state.set_setting(name, Some(value)));
         self.schemas.iter().filter(|schema| *schema != DEFAULT_SCHEMA).for_each(|schema| {
             state.create_schema(schema);
         });
@@ -188,6 +197,44 @@ impl Picture {
             }
         }
         Ok(state)
+    }
+}
+
+impl Picture {
+    /// Whether there is memory for all that will be loaded, before any of it is. Files of data have columns as they lie
+    /// in memory.
+    ///
+    /// # Errors
+    /// There is not: what is needed, and by which tables most.
+    fn fits(&self, folder: &Folder, running: &RunningStatement) -> Result<()> {
+        let allocator = running.home.allocator();
+        let Some(available) = allocator.budget().and_then(|budget| budget.available_bytes()) else { return Ok(()) };
+        let mut all = BTreeMap::new();
+        let mut tables = Vec::new();
+        for (name, named) in &self.names {
+            let Some(table) = named.table().and_then(|id| self.tables.get(&id)) else { continue };
+            let segments = table.segments.iter().filter(|at| at.number < folder.segments());
+            let files: BTreeMap<u64, u64> = segments.flat_map(|at| folder.segment_files(at.number)).collect();
+            let of_delta: usize = table.delta.batches.iter().map(RecordBatch::get_array_memory_size).sum();
+            let name = Name { schema: name.schema.clone(), table: name.name.clone() };
+            tables.push((files.values().sum::<u64>() + of_delta as u64, name.shown()));
+            all.extend(files);
+        }
+        let needed: u64 = all.values().sum();
+        if needed <= available {
+            return Ok(());
+        }
+        tables.sort_unstable_by(|a, b| b.cmp(a));
+        let largest: Vec<String> =
+            tables.iter().take(3).map(|(bytes, name)| format!("'{name}' {} MiB", bytes >> 20)).collect();
+        Err(Error::Memory(format!(
+            "the tables of {} need {} MiB of memory and more for indexes, there are {} MiB (most: {}); open it with a \
+             larger budget of memory, or on a machine with more",
+            folder.path().display(),
+            needed.div_ceil(1 << 20),
+            available >> 20,
+            largest.join(", ")
+        )))
     }
 }
 

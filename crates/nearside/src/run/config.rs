@@ -40,8 +40,12 @@ pub(crate) fn defaults(threads: usize, scheduling: &sched::Settings) -> ConfigOp
     options
 }
 
-/// What a setting is set to: for one that is true or false also by on, off and what else PostgreSQL reads so.
+/// What a setting is set to: for one that is true or false also by on, off and what else PostgreSQL reads so, for one
+/// that is a time also with its unit.
 pub(crate) fn value_of(setting: &str, value: &str, config: &ConfigOptions) -> String {
+    if let Some(time) = time_of(setting, value) {
+        return time.to_string();
+    }
     let is_truth =
         |entry: &ConfigEntry| entry.key == setting && matches!(entry.value.as_deref(), Some("true" | "false"));
     let truth = match value.to_lowercase().as_str() {
@@ -52,6 +56,27 @@ pub(crate) fn value_of(setting: &str, value: &str, config: &ConfigOptions) -> St
     if entries(config).iter().any(is_truth) { truth.into() } else { value.into() }
 }
 
+/// A time with its unit, in the unit of a setting whose name says one; `None` where either has none.
+pub(crate) fn time_of(setting: &str, value: &str) -> Option<u64> {
+    let unit_ms = match setting.rsplit_once('_')?.1 {
+        "ms" => 1,
+        "s" => 1000,
+        _ => return None,
+    };
+    let value = value.trim();
+    let digits = value.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = value.split_at(digits);
+    let ms: u64 = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    Some(number.parse::<u64>().ok()?.checked_mul(ms)?.div_ceil(unit_ms))
+}
+
 /// The full name of a setting that PostgreSQL calls so too.
 pub(crate) fn full_name(setting: &str) -> String {
     let setting = setting.to_lowercase();
@@ -60,7 +85,7 @@ pub(crate) fn full_name(setting: &str) -> String {
             format!("nearside.{setting}")
         }
         // Milliseconds where nothing else is said.
-        "idle_in_transaction_session_timeout" => "nearside.idle_in_transaction_session_timeout_ms".into(),
+        "statement_timeout" | "idle_in_transaction_session_timeout" => format!("nearside.{setting}_ms"),
         _ => setting,
     }
 }
@@ -170,4 +195,20 @@ pub(crate) fn reset_scheduling(config: &mut ConfigOptions, defaults: &ConfigOpti
         scheduling::write_strategy(&settings, own);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_of;
+
+    #[test]
+    fn times_have_units() {
+        let ms = |text| time_of("nearside.statement_timeout_ms", text);
+        assert_eq!([ms("250ms"), ms("5s"), ms(" 10 min "), ms("1d")], [250, 5000, 600_000, 86_400_000].map(Some));
+        assert_eq!([ms("250"), ms("5 parsecs"), ms("-5s"), ms("s"), ms("99999999999999999999s")], [None; 5]);
+        assert_eq!(time_of("nearside.restore_window_s", "2h"), Some(7200));
+        // No less than what was said.
+        assert_eq!(time_of("nearside.restore_window_s", "1ms"), Some(1));
+        assert_eq!(time_of("nearside.statement_memory_bytes", "5s"), None);
+    }
 }

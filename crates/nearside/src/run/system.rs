@@ -1,12 +1,13 @@
 //! Settings of the whole database, which `ALTER SYSTEM` changes for everybody at once.
 //!
-//! They last as long as the process has the database: a program that starts one sets them anew.
+//! They are part of the catalog's state: a database in a folder has them again when it is opened.
 
 use std::sync::Arc;
 
 use datafusion_common::config::ConfigEntry;
 use units::balancer::Algorithm;
 
+use crate::catalog::journal::{DiskLimits, RESTORE_WINDOW};
 use crate::catalog::units::DEFAULT_BALANCER;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
@@ -27,7 +28,17 @@ struct SystemSetting {
     set: fn(&Arc<Inner>, Option<&str>) -> Result<(), String>,
 }
 
-const SETTINGS: [SystemSetting; 4] = [
+const SETTINGS: [SystemSetting; 6] = [
+    SystemSetting {
+        name: "nearside.background_write_mb_per_s",
+        description: "How many megabytes per second merges of small writes, compaction and backups write to the disk at \
+                      most; 0 for as many as it takes; of databases in folders, for all sessions, by ALTER SYSTEM",
+        value: |inner| (limits(inner).background_bytes_per_s / MB).to_string(),
+        set: |inner, text| {
+            let bytes = number(text, "a number of megabytes")?.saturating_mul(MB);
+            set_limits(inner, text, |limits| limits.background_bytes_per_s = bytes)
+        },
+    },
     SystemSetting {
         name: "nearside.balancer",
         description: "How ranges of keys move between units that are accessed unlike each other: off, one_shot or \
@@ -68,7 +79,44 @@ const SETTINGS: [SystemSetting; 4] = [
             inner.placer.set_period_ms(text.map_or(Ok(PLACER_MS_DEFAULT), number)?)
         },
     },
+    SystemSetting {
+        name: RESTORE_WINDOW,
+        description: "For how many seconds back the folder can be restored to any point of time (nearside restore); \
+                      what that takes is kept there; 0 for none; of databases in folders, for all sessions, by ALTER \
+                      SYSTEM",
+        value: |inner| limits(inner).restore_window_s.to_string(),
+        set: |inner, text| {
+            let seconds = number(text, "a number of seconds")?;
+            set_limits(inner, text, |limits| limits.restore_window_s = seconds)
+        },
+    },
 ];
+
+/// Bytes that users mean by a megabyte per second.
+const MB: u64 = 1_000_000;
+
+/// A number that was given, or 0 where the default is asked for.
+fn number(text: Option<&str>, what: &str) -> Result<u64, String> {
+    text.map_or(Ok(0), |text| text.trim().parse().map_err(|_| format!("{what}, not '{text}'")))
+}
+
+fn limits(inner: &Inner) -> DiskLimits {
+    inner.catalog.journal().map(|journal| journal.limits()).unwrap_or_default()
+}
+
+/// Changes the limits of a database in a folder; one in memory has them at their defaults.
+fn set_limits(inner: &Inner, text: Option<&str>, change: impl FnOnce(&mut DiskLimits)) -> Result<(), String> {
+    match (inner.catalog.journal(), text) {
+        (Some(journal), _) => {
+            let mut limits = journal.limits();
+            change(&mut limits);
+            journal.set_limits(limits);
+            Ok(())
+        }
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err("it is for a database in a folder, and this one is in memory alone".into()),
+    }
+}
 
 fn find(name: &str) -> Option<&'static SystemSetting> {
     SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
@@ -112,7 +160,14 @@ pub(crate) fn is_for_session(verb: &str, name: &str) -> Result<()> {
 pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<Done> {
     let set = |name: &str, value: Option<&str>| {
         let setting = find(name).ok_or_else(|| not_system(name, inner))?;
-        (setting.set)(inner, value).map_err(|error| Error::Setting(format!("setting '{}': {error}", setting.name)))
+        let before = inner.catalog.state().settings().get(setting.name).cloned();
+        apply(setting, inner, value)?;
+        let kept = inner.catalog.commit(|state| {
+            state.set_setting(setting.name, value);
+            Ok(())
+        });
+        // What cannot be kept is not so.
+        kept.or_else(|error| apply(setting, inner, before.as_deref()).and(Err(error)))
     };
     match alter {
         AlterSystem::Set { name, value } => set(name, Some(value))?,
@@ -121,6 +176,26 @@ pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>, is_stopped: &(dyn F
         AlterSystem::ResetAll => SETTINGS.iter().try_for_each(|setting| set(setting.name, None))?,
     }
     Ok(Done::new("ALTER SYSTEM"))
+}
+
+fn apply(setting: &SystemSetting, inner: &Arc<Inner>, value: Option<&str>) -> Result<()> {
+    let time = value.and_then(|value| config::time_of(setting.name, value)).map(|time| time.to_string());
+    let value = time.as_deref().or(value);
+    (setting.set)(inner, value).map_err(|error| Error::Setting(format!("setting '{}': {error}", setting.name)))
+}
+
+/// Applies what an opened folder has. What does not hold here, on a machine with other nodes, say, is warned of and
+/// stays in the folder.
+pub(crate) fn restore(inner: &Arc<Inner>) {
+    for (name, value) in inner.catalog.state().settings().iter() {
+        let applied = match find(name) {
+            Some(setting) => apply(setting, inner, Some(value)),
+            None => Err(not_system(name, inner)),
+        };
+        if let Err(error) = applied {
+            tracing::warn!("a setting of the database does not hold here: {error}");
+        }
+    }
 }
 
 /// What is wrong with a name that is no setting of the database.

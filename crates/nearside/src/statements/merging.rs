@@ -249,7 +249,7 @@ impl Merge {
         }
         let merged = TableEntry { base, delta: None, ..TableEntry::clone(&before) };
         let base = Arc::clone(&indexed(merged, workers)?.table().base);
-        let ahead = self.home.ahead(&base)?;
+        let ahead = self.home.ahead_in_background(&base)?;
         let keys = Arc::new(DeltaKeys::new(&before, &|| self.home.units())?);
         let mut keys = KeysSince { keys, caught: DeltasCaught::default() };
         // Most of the keys that were written meanwhile are there when the writers have to wait.
@@ -408,7 +408,7 @@ fn compacted<W: Workers>(
     let base = Arc::new(within.ok_or_else(|| Error::Internal("segments that are not there".into()))?);
     let merged = indexed(TableEntry { base, delta: None, ..table.clone() }, workers)?;
     let base = &merged.table().base;
-    Ok(Some((compacted.as_in(base)?, home.ahead(base)?)))
+    Ok(Some((compacted.as_in(base)?, home.ahead_in_background(base)?)))
 }
 
 /// Puts compacted segments in the place of the old ones, for the one writer of the table; whether it has those still.

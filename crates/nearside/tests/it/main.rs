@@ -5,6 +5,7 @@ mod balancing;
 mod conflict;
 mod counters;
 mod expressions;
+mod folders;
 mod histories;
 mod indexes;
 mod merging;

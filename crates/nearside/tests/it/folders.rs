@@ -1,0 +1,173 @@
+//! Databases in folders: what is kept beside tables, going back in time, what does not fit, how fast the background
+//! writes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use nearside::{Database, Session, check_folder, restore_folder};
+
+use crate::read::{number, rows};
+
+fn opened(folder: &Path) -> Session {
+    open_with(folder, 1 << 30).unwrap()
+}
+
+fn open_with(folder: &Path, memory_bytes: u64) -> nearside::Result<Session> {
+    let database = Database::builder().threads(2).memory_bytes(memory_bytes).folder(folder).build()?;
+    Ok(database.session())
+}
+
+fn fails(session: &Session, sql: &str) -> String {
+    session.execute(sql).map(drop).unwrap_err().to_string()
+}
+
+#[test]
+fn settings_of_the_database_are_there_again() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    let session = opened(&folder);
+    session
+        .execute(
+            "ALTER SYSTEM SET nearside.merge_idle_ms = 1234; ALTER SYSTEM SET nearside.balancer = ma(2);
+             ALTER SYSTEM SET nearside.restore_window_s = '1min'; CHECKPOINT;
+             ALTER SYSTEM SET nearside.background_write_mb_per_s = 7; ALTER SYSTEM RESET nearside.balancer",
+        )
+        .unwrap();
+    assert!(fails(&session, "ALTER SYSTEM SET nearside.restore_window_s = soon").contains("a number of seconds"));
+    let all = |session: &Session| {
+        let names = ["merge_idle_ms", "balancer", "restore_window_s", "background_write_mb_per_s"];
+        names.map(|name| rows(session, &format!("SHOW nearside.{name}"))[0][1].clone())
+    };
+    let wanted = ["1234", "one_shot", "60", "7"].map(String::from);
+    assert_eq!(all(&session), wanted);
+    drop(session);
+    for _ in 0..2 {
+        // By the log's records first, then by the checkpoint that opening makes of them.
+        drop(opened(&folder));
+        assert_eq!(all(&opened(&folder)), wanted);
+    }
+    opened(&folder).execute("ALTER SYSTEM RESET ALL").unwrap();
+    assert_eq!(all(&opened(&folder))[1..], ["one_shot", "0", "0"].map(String::from));
+    // In memory there is nothing that they could be for; asking for the defaults is no fault.
+    let memory = Database::builder().threads(1).memory_bytes(1 << 28).build().unwrap().session();
+    let told = fails(&memory, "ALTER SYSTEM SET nearside.restore_window_s = 60");
+    assert!(told.contains("restore_window_s") && told.contains("in memory alone"), "{told}");
+    memory.execute("ALTER SYSTEM RESET ALL").unwrap();
+}
+
+/// The time of now, with all that was committed before it earlier and all that comes later.
+fn moment() -> DateTime<Utc> {
+    std::thread::sleep(Duration::from_millis(3));
+    let now = Utc::now();
+    std::thread::sleep(Duration::from_millis(3));
+    now
+}
+
+#[test]
+fn a_folder_goes_back_to_any_point_of_its_window() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    let session = opened(&folder);
+    session.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT); INSERT INTO t VALUES (0, 0)").unwrap();
+    let too_early = Utc::now() - chrono::Duration::days(1);
+    session.execute("ALTER SYSTEM SET nearside.restore_window_s = 3600").unwrap();
+    let sum = |session: &Session| {
+        let is_there = rows(session, "SELECT table_name FROM information_schema.tables WHERE table_name = 't'").len();
+        if is_there == 0 {
+            return "no table".to_string();
+        }
+        let row = rows(session, "SELECT count(*), sum(v), count(DISTINCT id) FROM t").remove(0);
+        row.join(" ")
+    };
+    let mut moments = Vec::new();
+    // Small writes, which are records; loads, merges and definitions, which are checkpoints or records between them.
+    for (step, sql) in [
+        "INSERT INTO t VALUES (1, 10)",
+        "UPDATE t SET v = 11 WHERE id = 1",
+        "INSERT INTO t SELECT value, value FROM generate_series(1000, 40000) AS s(value)",
+        "DELETE FROM t WHERE id = 2000",
+        "BEGIN; UPDATE t SET v = v + 1 WHERE id = 3000; INSERT INTO t VALUES (-1, -1); COMMIT",
+        "CHECKPOINT",
+        "DELETE FROM t WHERE id % 2 = 0",
+        "UPDATE t SET v = 0 WHERE id = 3001",
+        "CREATE INDEX of_v ON t (v); ALTER TABLE t ADD COLUMN w INT DEFAULT 7",
+        "INSERT INTO t VALUES (-2, -2, 0)",
+        "DROP TABLE t",
+        "CREATE TABLE other (a INT)",
+        "CHECKPOINT",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        session.execute(sql).unwrap();
+        moments.push((step, moment(), sum(&session)));
+    }
+    let durability = rows(&session, "SELECT restorable_from < now(), history_bytes > 0 FROM nearside.durability");
+    assert_eq!(durability, [["true", "true"]]);
+    let backup = place.path().join("backup");
+    session.execute(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
+    let then = place.path().join("of an open folder");
+    let told = restore_folder(&folder, &then, moments[0].1).unwrap_err().to_string();
+    assert!(told.contains("is in use by"), "{told}");
+    drop(session);
+    assert!(check_folder(&folder).unwrap().history > 2);
+    for (step, at, wanted) in &moments {
+        let from = if step % 2 == 0 { &folder } else { &backup };
+        let then = place.path().join(format!("then-{step}"));
+        let restored = restore_folder(from, &then, *at).unwrap();
+        assert!(restored.last_at <= *at && restored.bytes > 0, "{restored:?}");
+        check_folder(&then).unwrap();
+        let session = opened(&then);
+        assert_eq!(&sum(&session), wanted, "after step {step}");
+        // It is a database like any other, which goes on from there.
+        session.execute("CREATE TABLE goes_on AS SELECT 1 AS a").unwrap();
+        let again = restore_folder(from, &then, *at).unwrap_err().to_string();
+        assert!(again.contains("is not empty"), "{again}");
+    }
+    let told = restore_folder(&folder, &place.path().join("early"), too_early).unwrap_err().to_string();
+    assert!(told.contains("goes back to") && told.contains("restore_window_s"), "{told}");
+    // Without a window the next checkpoint takes all of it away.
+    let session = opened(&folder);
+    session.execute("ALTER SYSTEM RESET nearside.restore_window_s; CHECKPOINT").unwrap();
+    assert_eq!(rows(&session, "SELECT history_bytes FROM nearside.durability"), [["0"]]);
+    drop(session);
+    assert_eq!(check_folder(&folder).unwrap().history, 0);
+}
+
+#[test]
+fn what_does_not_fit_is_told_before_it_is_loaded() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    let load = "CREATE TABLE large AS SELECT hash(value) AS a, hash(value + 1) AS b FROM generate_series(1, 3000000) AS s(value);
+                CREATE TABLE small AS SELECT 1 AS a";
+    let load = load.replace("hash(value + 1)", "value * 7919 % 1000003").replace("hash(value)", "value * 104729");
+    opened(&folder).execute(&load).unwrap();
+    let told = open_with(&folder, 4 << 20).map(drop).unwrap_err().to_string();
+    assert!(told.contains("MiB of memory") && told.contains("'large'") && told.contains("larger budget"), "{told}");
+    assert_eq!(number(&opened(&folder), "SELECT count(*) FROM large"), 3_000_000);
+}
+
+#[test]
+fn a_backup_keeps_to_the_limit_of_the_background() {
+    let place = tempfile::tempdir().unwrap();
+    let session = opened(&place.path().join("db"));
+    session
+        .execute("CREATE TABLE t AS SELECT value * 104729 AS a FROM generate_series(1, 1000000) AS s(value)")
+        .unwrap();
+    let time = |session: &Session, to: &str| {
+        let begun = Instant::now();
+        session.execute(&format!("BACKUP DATABASE TO '{}'", place.path().join(to).display())).unwrap();
+        begun.elapsed()
+    };
+    session.execute("ALTER SYSTEM SET nearside.background_write_mb_per_s = 10").unwrap();
+    let slow = time(&session, "slow");
+    let bytes = check_folder(&place.path().join("slow")).unwrap().bytes;
+    let least = Duration::from_secs_f64((bytes as f64 - f64::from(1 << 20)) / 1e7);
+    assert!(slow >= least, "{bytes} bytes in {slow:?}");
+    // It can be ended while it waits.
+    session.execute("ALTER SYSTEM SET nearside.background_write_mb_per_s = 1; SET statement_timeout = 300").unwrap();
+    let begun = Instant::now();
+    let told = fails(&session, &format!("BACKUP DATABASE TO '{}'", place.path().join("ended").display()));
+    assert!(begun.elapsed() < Duration::from_secs(5) && told.contains("timeout"), "{told}");
+}
