@@ -18,7 +18,13 @@ impl Plan {
     /// # Panics
     /// If a parameter has no value.
     pub fn with_values(&self, snapshot: &Arc<TableVersion>, values: &[ArrayRef]) -> Option<Plan> {
-        self.is_over_one_scan().then(|| self.chain_with_values(snapshot, values))
+        self.is_over_one_scan().then(|| self.chain_over(snapshot, Some(values)))
+    }
+
+    /// The same plan over another snapshot, of the same columns, with the values that it has. `None` where the plan is
+    /// more than a chain of operators over one scan.
+    pub fn over(&self, snapshot: &Arc<TableVersion>) -> Option<Plan> {
+        self.is_over_one_scan().then(|| self.chain_over(snapshot, None))
     }
 
     fn is_over_one_scan(&self) -> bool {
@@ -35,16 +41,16 @@ impl Plan {
         }
     }
 
-    fn chain_with_values(&self, snapshot: &Arc<TableVersion>, values: &[ArrayRef]) -> Plan {
+    fn chain_over(&self, snapshot: &Arc<TableVersion>, values: Option<&[ArrayRef]>) -> Plan {
         match self {
             Plan::Scan { table, columns, .. } => {
                 Plan::Scan { table: table.clone(), snapshot: Arc::clone(snapshot), columns: columns.clone() }
             }
             Plan::Filter { input, predicate } => Plan::Filter {
-                input: Box::new(input.chain_with_values(snapshot, values)),
-                predicate: predicate.with_values(values),
+                input: Box::new(input.chain_over(snapshot, values)),
+                predicate: values.map_or_else(|| predicate.clone(), |values| predicate.with_values(values)),
             },
-            other => other.map_inputs(&mut |input| input.chain_with_values(snapshot, values)),
+            other => other.map_inputs(&mut |input| input.chain_over(snapshot, values)),
         }
     }
 

@@ -6,10 +6,11 @@
 //!
 //! [`Catalog::snapshot`]: crate::catalog::Catalog::snapshot
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use exec::Plan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -25,8 +26,29 @@ pub(crate) struct Snapshot {
     reads: Option<Reads>,
 }
 
-/// The tables that were read, by their numbers.
-pub(crate) type Reads = Arc<Mutex<BTreeSet<u64>>>;
+/// What was read of tables, by their numbers.
+pub(crate) type Reads = Arc<Mutex<BTreeMap<u64, ReadOf>>>;
+
+/// Scans with conditions that are kept apart for a table; of one that is scanned more often all counts as read.
+const SCANS_MAX: usize = 256;
+
+/// What was read of a table.
+#[derive(Debug)]
+pub(crate) enum ReadOf {
+    /// All of it, as far as anybody knows.
+    All,
+    /// The rows that these give.
+    Rows(Vec<FilteredScan>),
+}
+
+/// A scan of a table with its conditions.
+#[derive(Debug, Clone)]
+pub(crate) struct FilteredScan {
+    /// Over a version without rows.
+    pub plan: Plan,
+    /// Whether its version gives numbers of rows.
+    pub has_row_ids: bool,
+}
 
 impl Snapshot {
     /// What exists in a state, written up to a version.
@@ -62,7 +84,29 @@ impl Snapshot {
     /// Tells whoever wants to know that a table is read.
     pub(crate) fn tell(&self, table: &TableEntry) {
         if let Some(reads) = &self.reads {
-            reads.lock().insert(table.id);
+            reads.lock().insert(table.id, ReadOf::All);
+        }
+    }
+
+    /// Whether somebody wants to know what is read.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.reads.is_some()
+    }
+
+    /// Tells whoever wants to know that rows are read of a table, those that a plan over its rows gives.
+    pub(crate) fn tell_scan(&self, table: &TableEntry, version: &TableVersion, scan: &Plan) {
+        let Some(reads) = &self.reads else { return };
+        if matches!(scan, Plan::Scan { .. }) {
+            return self.tell(table);
+        }
+        let mut reads = reads.lock();
+        let of = reads.entry(table.id).or_insert_with(|| ReadOf::Rows(Vec::new()));
+        let ReadOf::Rows(known) = of else { return };
+        // It must not hold what may be reclaimed.
+        let has_row_ids = version.schema.fields().len() > table.base.schema.fields().len();
+        match scan.over(&Arc::new(TableVersion::empty(&version.schema))) {
+            Some(plan) if known.len() < SCANS_MAX => known.push(FilteredScan { plan, has_row_ids }),
+            _ => *of = ReadOf::All,
         }
     }
 

@@ -19,6 +19,7 @@ use exec::{Expression, Output, Plan, SortKey, Union};
 use super::binder::Binder;
 use super::constant::{row, value};
 use super::predicate::predicate;
+use super::scan::{filtered_scan, stored_scan};
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
 use super::{LoweredPlan, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
@@ -97,6 +98,16 @@ impl Binder<'_> {
 
     /// Conditions without subqueries come first: fewer rows meet the values of the others.
     fn filter(&self, filter: &Filter) -> Result<Plan> {
+        if self.catalog.is_telling()
+            && !has_subquery(&filter.predicate)
+            && let Some(scan) = stored_scan(&filter.input)
+        {
+            let (plan, of) = filtered_scan(scan, self.catalog, self.props)?;
+            let predicate = predicate(&filter.predicate, filter.input.schema(), self.props)?;
+            let plan = plan.filter(predicate).map_err(bug)?;
+            of.tell(self.catalog, &plan);
+            return Ok(plan);
+        }
         let mut scope = Scope::new(self.plan(&filter.input)?, filter.input.schema());
         if !has_subquery(&filter.predicate) {
             let predicate = predicate(&filter.predicate, &scope.schema, self.props)?;

@@ -3,17 +3,51 @@
 use std::sync::Arc;
 
 use datafusion_common::DFSchema;
-use datafusion_expr::TableScan;
+use datafusion_expr::{LogicalPlan, TableScan};
 use exec::{Output, Plan};
+use storage::TableVersion;
 
 use super::predicate::predicate;
 use super::{Props, bug};
-use crate::catalog::Snapshot;
+use crate::catalog::{Snapshot, TableEntry};
 use crate::error::{Error, Result};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// The plan of one scan, filters and limit pushed into it included.
 pub(crate) fn bind_scan(scan: &TableScan, catalog: &Snapshot, props: &Props) -> Result<Plan> {
+    let (plan, of) = filtered_scan(scan, catalog, props)?;
+    of.tell(catalog, &plan);
+    Ok(limited(plan, scan.fetch))
+}
+
+/// The table that a scan is of, as it is read.
+pub(super) struct Scanned<'a> {
+    table: &'a TableEntry,
+    version: Arc<TableVersion>,
+}
+
+impl Scanned<'_> {
+    /// Tells whoever wants to know that the rows are read which a plan gives of it.
+    pub(super) fn tell(&self, catalog: &Snapshot, plan: &Plan) {
+        catalog.tell_scan(self.table, &self.version, plan);
+    }
+}
+
+/// The scan of a stored table that an operator has its rows from, all that pass its filters, and nothing else.
+pub(super) fn stored_scan(plan: &LogicalPlan) -> Option<&TableScan> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => stored_scan(&alias.input),
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() && scan.source.is::<StoredSource>() => Some(scan),
+        _ => None,
+    }
+}
+
+/// A scan with the filters that were pushed into it, without its limit; who binds it tells what is read.
+pub(super) fn filtered_scan<'a>(
+    scan: &TableScan,
+    catalog: &'a Snapshot,
+    props: &Props,
+) -> Result<(Plan, Scanned<'a>)> {
     let source = scan
         .source
         .downcast_ref::<StoredSource>()
@@ -34,13 +68,11 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &Snapshot, props: &Props) -> 
         Some(columns) => columns.clone(),
         None => (0..source.schema.fields().len()).collect(),
     };
-    let snapshot = match source.row_ids {
-        true => Arc::new(catalog.whole(table)?.with_row_ids(ROW_ID)),
-        false => catalog.whole(table)?,
-    };
+    let snapshot = table.whole(catalog.version())?;
+    let snapshot = if source.row_ids { Arc::new(snapshot.with_row_ids(ROW_ID)) } else { snapshot };
+    let of = Scanned { table, version: Arc::clone(&snapshot) };
     if scan.filters.is_empty() {
-        let plan = Plan::scan(Arc::clone(&source.shown), snapshot, wanted).map_err(bug)?;
-        return Ok(limited(plan, scan.fetch));
+        return Ok((Plan::scan(Arc::clone(&source.shown), snapshot, wanted).map_err(bug)?, of));
     }
     // Filters may read columns that the output does not have: read both, filter, then keep what is asked for.
     let full = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source.schema)?;
@@ -69,7 +101,7 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &Snapshot, props: &Props) -> 
         });
         plan = plan.project(outputs.collect()).map_err(bug)?;
     }
-    Ok(limited(plan, scan.fetch))
+    Ok((plan, of))
 }
 
 /// The first rows, where a limit was pushed into the scan.

@@ -91,7 +91,8 @@ impl PlannedQuery {
             return Ok(rows);
         }
         let known = self.bound.lock().clone();
-        if let Some(known) = known
+        // What is read is told of plans as they are bound.
+        if let Some(known) = known.filter(|_| !running.catalog.is_telling())
             && let Some(table) = running.catalog.by_id(known.table)
             && let whole = running.catalog.whole(table)?
             // The very version: as long as it is known here, no other one can lie in its place.
@@ -102,7 +103,9 @@ impl PlannedQuery {
         }
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
         let bound = CheckedPlan::new(bound).map_err(ExecError::from)?;
-        if let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)? {
+        if !running.catalog.is_telling()
+            && let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)?
+        {
             *self.bound.lock() = Some(Arc::new(new));
         }
         Ok(query::start_bound(bound, Arc::clone(&lowered.schema), running, false))

@@ -67,7 +67,7 @@ pub(crate) struct TransactionState {
     pub writes_before: u64,
     /// Its own state over that snapshot, where it is known.
     pub own: Option<Arc<CatalogState>>,
-    /// The tables that it has read, where it is serializable.
+    /// What it has read of tables, where it is serializable.
     pub reads: Reads,
     /// Statements that have written, counted from 1.
     pub step: u64,

@@ -249,14 +249,19 @@ impl<'a> Taken<'a> {
         proposed: &RecordBatch,
         running: &Arc<RunningStatement>,
     ) -> Result<Option<Taken<'a>>> {
-        running.catalog.tell(table);
         let values = key_columns(index, proposed)?;
         let keys = Keys::new(&values)?;
         let pin = table.newest_keys();
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {
-            FoundKeys::Rows(existing) => Ok(Some(Taken { number, index, values, keys, existing, pin })),
+            FoundKeys::Rows(existing) => {
+                // Keys that nobody has are locked when they are written; what a transaction makes of others it has read.
+                if existing.iter().any(Option::is_some) {
+                    running.catalog.tell(table);
+                }
+                Ok(Some(Taken { number, index, values, keys, existing, pin }))
+            }
             FoundKeys::Clash => Ok(None),
         }
     }

@@ -303,6 +303,63 @@ fn write_skew_is_for_repeatable_read_alone() {
     run(&reader, "SELECT * FROM doctors; COMMIT");
 }
 
+/// What a serializable transaction reads, what it writes, what another writes meanwhile, and whether that matters.
+#[test]
+fn what_was_not_read_may_be_changed_by_others() {
+    let database = database();
+    let other = with(&database, "CREATE TABLE log (a INT); CREATE TABLE t (id BIGINT PRIMARY KEY, k INT, v TEXT)");
+    for (read, change, is_in_the_way) in [
+        ("SELECT * FROM t WHERE id = 5", "UPDATE t SET v = 'x' WHERE id = 6", false),
+        ("SELECT * FROM t WHERE id = 5", "UPDATE t SET v = 'x' WHERE id = 5", true),
+        ("SELECT * FROM t WHERE id = 5", "DELETE FROM t WHERE id = 5", true),
+        ("SELECT * FROM t WHERE id = 100", "INSERT INTO t VALUES (100, 0, '')", true),
+        ("SELECT * FROM t WHERE id = 100", "INSERT INTO t VALUES (101, 0, '')", false),
+        // A row that comes into a range, and one that leaves it.
+        ("SELECT count(*) FROM t WHERE k BETWEEN 3 AND 4", "UPDATE t SET k = 3 WHERE id = 1", true),
+        ("SELECT count(*) FROM t WHERE k BETWEEN 3 AND 4", "UPDATE t SET k = 9 WHERE id = 3", true),
+        ("SELECT count(*) FROM t WHERE k BETWEEN 3 AND 4", "UPDATE t SET k = 9 WHERE id = 1", false),
+        ("SELECT sum(id) FROM t WHERE v LIKE 'text 1%' AND k > 5", "UPDATE t SET v = 'text 1' WHERE id = 7", true),
+        ("SELECT sum(id) FROM t WHERE v LIKE 'text 1%' AND k > 5", "UPDATE t SET v = 'text 1' WHERE id = 2", false),
+        // All of a table, by a join or a subquery too.
+        ("SELECT count(*) FROM t", "INSERT INTO t VALUES (102, 0, '')", true),
+        ("SELECT a.v FROM t a JOIN t b ON a.id = b.k WHERE a.id = 3", "DELETE FROM t WHERE id = 8", true),
+        ("SELECT 1 WHERE EXISTS (SELECT FROM t WHERE k = 77)", "INSERT INTO t VALUES (103, 77, '')", true),
+        ("SELECT 1 WHERE EXISTS (SELECT FROM t WHERE k = 77)", "INSERT INTO t VALUES (103, 78, '')", false),
+        // What a write reads.
+        ("UPDATE t SET v = 'y' WHERE k = 2", "INSERT INTO t VALUES (104, 2, '')", true),
+        ("UPDATE t SET v = 'y' WHERE k = 2", "INSERT INTO t VALUES (104, 3, '')", false),
+        ("DELETE FROM t WHERE k = 77", "UPDATE t SET k = 77 WHERE id = 9", true),
+        ("INSERT INTO t VALUES (200, 0, '')", "INSERT INTO t VALUES (201, 0, '')", false),
+        ("INSERT INTO t VALUES (5, 0, '') ON CONFLICT DO NOTHING", "DELETE FROM t WHERE id = 5", true),
+        // Prepared, with values.
+        ("PREPARE p AS SELECT * FROM t WHERE id = $1; EXECUTE p(5); EXECUTE p(8)", "DELETE FROM t WHERE id = 8", true),
+        ("PREPARE q AS SELECT * FROM t WHERE id = $1; EXECUTE q(5); EXECUTE q(8)", "DELETE FROM t WHERE id = 7", false),
+    ] {
+        for is_merged in [false, true] {
+            let rows = "SELECT value, value, 'text ' || value FROM generate_series(1, 10) AS s(value)";
+            run(&other, &format!("TRUNCATE TABLE t; INSERT INTO t {rows}"));
+            if is_merged {
+                // Rows of segments, and of the delta beside them.
+                let many = "SELECT value, value + 1000, '' FROM generate_series(1000, 9000) AS s(value)";
+                run(
+                    &other,
+                    &format!("INSERT INTO t {many}; INSERT INTO t VALUES (300, 1, ''); DELETE FROM t WHERE id = 300"),
+                );
+            }
+            let own = with(&database, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+            run(&own, read);
+            run(&own, "INSERT INTO log VALUES (1)");
+            run(&other, change);
+            let committed = own.execute("COMMIT").map(drop);
+            assert_eq!(committed.is_err(), is_in_the_way, "{read} / {change} ({is_merged}): {committed:?}");
+            if let Err(error) = committed {
+                let told = error.to_string();
+                assert!(matches!(error, Error::Serialization(_)) && told.contains("of table 't'"), "{told}");
+            }
+        }
+    }
+}
+
 #[test]
 fn definitions_are_part_of_transactions() {
     let database = database();

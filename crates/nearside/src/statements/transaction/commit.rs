@@ -14,6 +14,7 @@ use arrow::compute::concat_batches;
 use storage::{Part, TableRow};
 
 use super::locking::{live_rows, stands_for_same};
+use super::serializable::is_serializable;
 use super::view::{gone, put_definitions};
 use crate::catalog::delta::{KeyChanges, SMALL_ROWS_MAX, TableDelta};
 use crate::catalog::index::{IndexedTable, indexed};
@@ -46,14 +47,14 @@ pub(crate) fn commit(
     if state.level == Level::Serializable && !state.content.is_empty() {
         let now = inner.catalog.state();
         let reads = state.reads.lock();
-        metas.extend(reads.iter().filter_map(|table| Some((*table, Arc::clone(&now.by_id(*table)?.meta)))));
+        metas.extend(reads.keys().filter_map(|table| Some((*table, Arc::clone(&now.by_id(*table)?.meta)))));
     }
     // Others who commit take theirs in the same order, and nobody else takes several.
     let turns: Result<Vec<WriteTurn<'_>>> =
         metas.values().map(|meta| meta.write_turns.next(|| running.check())).collect();
     let committed = match turns {
         Ok(turns) => {
-            let committed = is_serializable(state, inner).and_then(|()| match state.content.is_empty() {
+            let committed = is_serializable(state, running).and_then(|()| match state.content.is_empty() {
                 true => Ok(()),
                 false => make_everybodys(transaction.open.id, &state.content, running),
             });
@@ -103,32 +104,6 @@ fn end(transaction: &Transaction, state: &mut TransactionState, inner: &Arc<Inne
     state.ended.get_or_insert("it has ended");
     transaction.home.begin(Arc::default(), 0);
     inner.transactions.end(transaction.open.id);
-}
-
-/// Fails where a serializable transaction has read what another has changed since: it would have read something else
-/// had it run after that one, and what it has written says that it has not run before.
-fn is_serializable(state: &TransactionState, inner: &Inner) -> Result<()> {
-    if state.level != Level::Serializable || state.content.is_empty() {
-        return Ok(());
-    }
-    let now = inner.catalog.state();
-    // Those that it has made itself are nobody else's.
-    let was_there = |id: &u64| state.snapshot.as_ref().is_some_and(|snapshot| snapshot.by_id(*id).is_some());
-    for id in state.reads.lock().iter() {
-        match now.by_id(*id) {
-            Some(table) if table.meta.last_write() > state.writes_before => {
-                return Err(Error::Serialization(format!(
-                    "table '{}', which the transaction has read, was changed by another",
-                    table.name.shown()
-                )));
-            }
-            None if was_there(id) => {
-                return Err(Error::Serialization("a table that the transaction has read was dropped".into()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn make_everybodys(id: u64, content: &Content, running: &Arc<RunningStatement>) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::run::statement::RunningStatement;
 
 pub(crate) mod commit;
 pub(crate) mod locking;
+mod serializable;
 pub(crate) mod view;
 
 /// Runs a statement that is part of no transaction; where it meets what a transaction has locked it waits, and begins
