@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use exec::Plan;
+use arrow::array::ArrayRef;
+use exec::{Plan, Predicate};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -107,6 +108,24 @@ impl Snapshot {
         match scan.over(&Arc::new(TableVersion::empty(&version.schema))) {
             Some(plan) if known.len() < SCANS_MAX => known.push(FilteredScan { plan, has_row_ids }),
             _ => *of = ReadOf::All,
+        }
+    }
+
+    /// Tells whoever wants to know that rows with these values in some columns are read of a table.
+    pub(crate) fn tell_keys(&self, table: &TableEntry, columns: &[String], values: Vec<ArrayRef>) {
+        let schema = &table.base.schema;
+        let scan = || {
+            let columns: Vec<usize> =
+                columns.iter().map(|column| schema.index_of(column).ok()).collect::<Option<_>>()?;
+            let is_one_of = |(column, values): (usize, ArrayRef)| Predicate::In { column, values, negated: false };
+            let all = Predicate::And(values.into_iter().enumerate().map(is_one_of).collect());
+            let empty = Arc::new(TableVersion::empty(schema));
+            Plan::scan(table.name.shown(), empty, columns).ok()?.filter(all).ok()
+        };
+        match self.reads.as_ref().map(|_| scan()) {
+            Some(Some(scan)) => self.tell_scan(table, &table.base, &scan),
+            Some(None) => self.tell(table),
+            None => {}
         }
     }
 

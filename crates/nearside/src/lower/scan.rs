@@ -43,11 +43,7 @@ pub(super) fn stored_scan(plan: &LogicalPlan) -> Option<&TableScan> {
 }
 
 /// A scan with the filters that were pushed into it, without its limit; who binds it tells what is read.
-pub(super) fn filtered_scan<'a>(
-    scan: &TableScan,
-    catalog: &'a Snapshot,
-    props: &Props,
-) -> Result<(Plan, Scanned<'a>)> {
+pub(super) fn filtered_scan<'a>(scan: &TableScan, catalog: &'a Snapshot, props: &Props) -> Result<(Plan, Scanned<'a>)> {
     let source = scan
         .source
         .downcast_ref::<StoredSource>()

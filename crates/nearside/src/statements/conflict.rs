@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::compute::{concat_batches, take, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::{Transformed, TreeNode};
@@ -257,8 +257,11 @@ impl<'a> Taken<'a> {
         match found? {
             FoundKeys::Rows(existing) => {
                 // Keys that nobody has are locked when they are written; what a transaction makes of others it has read.
-                if existing.iter().any(Option::is_some) {
-                    running.catalog.tell(table);
+                let rows = existing.iter().zip(0..).filter(|(row, _)| row.is_some());
+                let rows = UInt32Array::from_iter_values(rows.map(|(_, row)| row));
+                if !rows.is_empty() && running.catalog.is_telling() {
+                    let found = values.iter().map(|column| Ok(take(column, &rows, None)?));
+                    running.catalog.tell_keys(table, &index.columns, found.collect::<Result<_>>()?);
                 }
                 Ok(Some(Taken { number, index, values, keys, existing, pin }))
             }

@@ -21,6 +21,7 @@ mod sources;
 mod subqueries;
 mod traffic;
 mod traffic_operators;
+mod transaction_model;
 mod transactions;
 mod twins;
 mod words;
