@@ -8,5 +8,6 @@ pub(crate) mod prepared;
 mod prepared_write;
 pub(crate) mod query_reference;
 pub(crate) mod session;
+mod settings;
 mod shaped;
 mod transactions;

@@ -2,25 +2,21 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
-use datafusion_common::config::{ConfigField, ConfigOptions};
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::{ResetStatement, Statement};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::api::control::{OfSession, control};
 use crate::api::prepared::{QuerySource, Template};
+use crate::api::settings::Settings;
 use crate::api::shaped::Shapes;
-use crate::catalog::placement;
 use crate::error::{Error, Result};
-use crate::plan::planner::Planner;
 use crate::rewrite::chars::delivered;
 use crate::run::admission;
 use crate::run::cache::{Key, is_cacheable};
@@ -34,7 +30,9 @@ use crate::run::query;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
 use crate::run::system;
-use crate::sql::{AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_placement};
+use crate::sql::{
+    AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_local, take_placement,
+};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -54,8 +52,7 @@ pub struct Session {
 
 #[derive(Debug)]
 pub(super) struct SessionState {
-    /// Functions and settings, and a number that tells settings apart.
-    planner: RwLock<(Arc<Planner>, u64)>,
+    pub(super) settings: Settings,
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
@@ -64,14 +61,11 @@ pub(super) struct SessionState {
     pub(super) transaction: OfSession,
 }
 
-/// Tells settings apart in the plan cache's keys; 0 are the defaults.
-static SETTINGS: AtomicU64 = AtomicU64::new(1);
-
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();
         let shared = SessionState {
-            planner: RwLock::new((planner, 0)),
+            settings: Settings::new(planner),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),
@@ -201,16 +195,6 @@ impl Session {
         CancelHandle { shared: Arc::downgrade(&self.shared) }
     }
 
-    pub(super) fn planner(&self) -> (Arc<Planner>, u64) {
-        let planner = self.shared.planner.read();
-        (Arc::clone(&planner.0), planner.1)
-    }
-
-    /// Has other settings from now on.
-    pub(super) fn set_planner(&self, planner: (Arc<Planner>, u64)) {
-        *self.shared.planner.write() = planner;
-    }
-
     pub(super) fn track(&self, running: &Arc<RunningStatement>) {
         let mut all = self.shared.running.lock();
         all.retain(|r| r.strong_count() > 0);
@@ -244,6 +228,7 @@ impl Session {
 
     fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
+        let is_local = take_local(&mut statement);
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
@@ -285,7 +270,7 @@ impl Session {
                 ddl::ddl(DdlStatement::CreateView(create), running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
-            LogicalPlan::Statement(statement) => self.setting(statement, running, &key),
+            LogicalPlan::Statement(statement) => self.setting(statement, is_local, running, &key),
             LogicalPlan::DescribeTable(describe) => explain::describe(&describe).map(Outcome::Rows),
             LogicalPlan::Copy(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
                 Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
@@ -302,42 +287,16 @@ impl Session {
         }
     }
 
-    fn setting(&self, statement: PlanStatement, running: &Arc<RunningStatement>, key: &Key) -> Result<Outcome> {
+    fn setting(
+        &self,
+        statement: PlanStatement,
+        is_local: bool,
+        running: &Arc<RunningStatement>,
+        key: &Key,
+    ) -> Result<Outcome> {
         match statement {
-            PlanStatement::SetVariable(set) => {
-                self.change_settings(|options| {
-                    let variable = config::full_name(&set.variable);
-                    if variable == "nearside.placement" {
-                        placement::spec::Spec::parse(&set.value)?;
-                    }
-                    if variable == "datafusion.execution.time_zone" {
-                        check_time_zone(&set.value)?;
-                    }
-                    let value = config::value_of(&variable, &set.value, options);
-                    options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))?;
-                    config::settle(&variable, options)
-                })?;
-                Ok(Outcome::Done(Done::new("SET")))
-            }
-            PlanStatement::ResetVariable(reset) => {
-                let variable = config::full_name(&reset.variable);
-                let defaults = self.inner.default_planner();
-                let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
-                self.change_settings(|options| {
-                    let done = match default.map(|e| e.value) {
-                        Some(Some(value)) => options.set(&variable, &value),
-                        // Its default is to be unset.
-                        Some(None) => ConfigField::reset(options, &variable),
-                        None => return Err(setting_error(&variable, Error::plan("there is no such setting"), options)),
-                    };
-                    done.map_err(|e| setting_error(&variable, e.into(), options))?;
-                    match variable.as_str() {
-                        "nearside.scheduling" => config::reset_scheduling(options, defaults.config_options()),
-                        _ => config::settle(&variable, options),
-                    }
-                })?;
-                Ok(Outcome::Done(Done::new("RESET")))
-            }
+            PlanStatement::SetVariable(set) => self.set(&set, is_local, running),
+            PlanStatement::ResetVariable(reset) => self.reset(&reset),
             PlanStatement::Execute(execute) => {
                 let template = self.shared.prepared.lock().get(&execute.name).cloned();
                 let template = template.ok_or_else(|| Error::NotFound {
@@ -370,21 +329,6 @@ impl Session {
         all.insert(name, Arc::new(template));
         Ok(Done::new("PREPARE"))
     }
-
-    pub(super) fn change_settings(&self, change: impl FnOnce(&mut ConfigOptions) -> Result<()>) -> Result<()> {
-        let mut current = self.shared.planner.write();
-        let planner = current.0.changed(change)?;
-        *current = (Arc::new(planner), SETTINGS.fetch_add(1, Ordering::Relaxed));
-        Ok(())
-    }
-}
-
-/// Refuses what is no time zone: every statement that needs it would fail later.
-fn check_time_zone(zone: &str) -> Result<()> {
-    let known = zone.parse::<Tz>().is_ok();
-    known.then_some(()).ok_or_else(|| {
-        Error::plan(format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"))
-    })
 }
 
 /// A statement's text as views show it: its beginning.
@@ -394,16 +338,6 @@ fn label(sql: &str) -> String {
         Some((end, _)) => format!("{}..", &sql.trim()[..end]),
         None => sql.trim().to_string(),
     }
-}
-
-fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error {
-    let entries = config::entries(options);
-    if entries.iter().any(|e| e.key == variable) {
-        return Error::Setting(format!("setting '{variable}': {error}"));
-    }
-    let names = entries.iter().map(|e| e.key.as_str()).chain(system::names());
-    let nearest = crate::error::names::nearest(variable, names);
-    Error::NotFound { kind: "setting", name: variable.into(), nearest }
 }
 
 /// A statement with places for values. A query's plan is kept while names, columns and settings stay as they are; each

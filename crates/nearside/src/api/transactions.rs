@@ -215,7 +215,7 @@ impl Session {
             content: Content::default(),
             savepoints: Vec::new(),
             locked: std::collections::BTreeMap::new(),
-            settings: self.planner(),
+            settings: self.settings(),
         };
         let open = self.inner.transactions.begin(modes.level, modes.is_read_only);
         Arc::new(Transaction {
@@ -324,8 +324,9 @@ impl Session {
                 Ok(())
             }
         };
-        if !commits || !is_usable || committed.is_err() {
-            self.set_planner(state.settings.clone());
+        match !commits || !is_usable || committed.is_err() {
+            true => self.put_settings(state.settings.clone()),
+            false => self.end_local_settings(),
         }
         drop(state);
         committed?;
@@ -344,7 +345,7 @@ impl Session {
         let mut state = transaction.state.lock();
         usable(&state)?;
         transaction.open.set_activity(Activity::Idle(Instant::now()));
-        let savepoint = Savepoint { name, step: state.step, content: state.content.clone(), settings: self.planner() };
+        let savepoint = Savepoint { name, step: state.step, content: state.content.clone(), settings: self.settings() };
         state.savepoints.push(savepoint);
         Ok(())
     }
@@ -365,7 +366,7 @@ impl Session {
         state.has_failed = false;
         state.forgiven = state.begun;
         transaction.open.set_failed(false);
-        self.set_planner(savepoint.settings);
+        self.put_settings(savepoint.settings);
         Ok(())
     }
 
@@ -400,7 +401,7 @@ impl Session {
 
     fn set_default_modes(&self, modes: &[TransactionMode]) -> Result<()> {
         let changed = self.default_modes().with(modes)?;
-        self.change_settings(|options| {
+        self.change_settings(false, |options| {
             options.set("nearside.default_transaction_isolation", changed.level.name())?;
             Ok(options.set("nearside.default_transaction_read_only", &changed.is_read_only.to_string())?)
         })

@@ -78,7 +78,7 @@ pub(crate) struct TransactionState {
     /// The tables in which it has locked something, by their numbers.
     pub locked: BTreeMap<u64, Arc<TableMeta>>,
     /// The session's settings when it began.
-    pub settings: (Arc<Planner>, u64),
+    pub settings: SettingsAt,
 }
 
 /// What a transaction has written.
@@ -109,6 +109,14 @@ pub(crate) struct WrittenTable {
     pub table: Arc<TableEntry>,
 }
 
+/// A session's settings at some moment, each with the number that tells settings apart.
+#[derive(Debug, Clone)]
+pub(crate) struct SettingsAt {
+    pub now: (Arc<Planner>, u64),
+    /// What they are once the transaction is committed, where some are local to it.
+    pub after_commit: Option<(Arc<Planner>, u64)>,
+}
+
 /// A savepoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Savepoint {
@@ -116,7 +124,7 @@ pub(crate) struct Savepoint {
     /// The last step before it.
     pub step: u64,
     pub content: Content,
-    pub settings: (Arc<Planner>, u64),
+    pub settings: SettingsAt,
 }
 
 /// A table as others have committed it up to a version, and the same as segments alone.

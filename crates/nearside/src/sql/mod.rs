@@ -214,6 +214,18 @@ pub(crate) fn only(sql: &str) -> Result<Written> {
     }
 }
 
+/// Takes LOCAL off a SET; whether it was there.
+pub(crate) fn take_local(statement: &mut Statement) -> bool {
+    let Statement::Statement(inner) = statement else { return false };
+    match inner.as_mut() {
+        ast::Statement::Set(ast::Set::SingleAssignment { scope, .. }) => {
+            scope.take_if(|scope| *scope == ast::ContextModifier::Local).is_some()
+        }
+        ast::Statement::Set(ast::Set::SetTimeZone { local, .. }) => std::mem::take(local),
+        _ => false,
+    }
+}
+
 /// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it. `units = on` is the placement
 /// `units`.
 ///

@@ -303,6 +303,38 @@ fn write_skew_is_for_repeatable_read_alone() {
     run(&reader, "SELECT * FROM doctors; COMMIT");
 }
 
+#[test]
+fn what_is_set_locally_ends_with_the_transaction() {
+    let database = database();
+    let session = with(&database, "SET synchronous_commit = off; SET statement_timeout = 7");
+    let shown =
+        || ["synchronous_commit", "statement_timeout"].map(|of| rows(&session, &format!("SHOW {of}"))[0][1].clone());
+    assert_eq!(shown(), ["false", "7"]);
+    for end in ["COMMIT", "ROLLBACK"] {
+        run(&session, "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = '5s'");
+        assert_eq!(shown(), ["true", "5000"]);
+        run(&session, end);
+        assert_eq!(shown(), ["false", "7"], "{end}");
+    }
+    // What is set beside it stays, even of the same setting.
+    run(
+        &session,
+        "BEGIN; SET LOCAL statement_timeout = 1000; SET statement_timeout = 2000; SET synchronous_commit = on",
+    );
+    assert_eq!(shown(), ["true", "2000"]);
+    run(&session, "COMMIT");
+    assert_eq!(shown(), ["true", "2000"]);
+    // Savepoints.
+    run(&session, "BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 3000; ROLLBACK TO s");
+    assert_eq!(shown()[1], "2000");
+    run(&session, "SET statement_timeout = 4000; COMMIT");
+    assert_eq!(shown()[1], "4000");
+    run(&session, "BEGIN; SET LOCAL TIME ZONE 'Asia/Tokyo'; COMMIT; RESET statement_timeout");
+    assert_eq!(shown()[1], "0");
+    let told = fails(&session, "SET LOCAL statement_timeout = 1").to_string();
+    assert!(told.contains("SET LOCAL is for transactions"), "{told}");
+}
+
 /// What a serializable transaction reads, what it writes, what another writes meanwhile, and whether that matters.
 #[test]
 fn what_was_not_read_may_be_changed_by_others() {

@@ -142,18 +142,15 @@ fn drop_statement(of: &Statement) -> Result<()> {
 fn set(of: &Set) -> Result<()> {
     match of {
         Set::SingleAssignment { scope, hivevar, variable: _, values } => {
-            let elsewhere = matches!(scope, Some(ContextModifier::Local | ContextModifier::Global));
+            let elsewhere = matches!(scope, Some(ContextModifier::Global));
             refuse(&[
-                (elsewhere, "SET LOCAL or SET GLOBAL; a setting is the session's"),
+                (elsewhere, "SET GLOBAL; write ALTER SYSTEM SET"),
                 (*hivevar, "SET HIVEVAR; leave HIVEVAR out"),
                 (values.len() != 1, "SET to several values; write one text"),
             ])?;
             exprs(values)
         }
-        Set::SetTimeZone { local, value } => {
-            refuse(&[(*local, "SET LOCAL; a setting is the session's")])?;
-            expr(value)
-        }
+        Set::SetTimeZone { local: _, value } => expr(value),
         // As BEGIN and COMMIT.
         Set::SetTransaction { modes: _, snapshot: _, session: _ } => Ok(()),
         other => Err(refused_text("this form of SET", other)),

@@ -137,7 +137,7 @@ const REFUSED: &[(&str, &str)] = &[
     // The rest.
     ("DROP TABLE t, u", "several"),
     ("DROP TABLE t CASCADE", "CASCADE"),
-    ("SET LOCAL nearside.plan_cache = false", "SET LOCAL"),
+    ("SET GLOBAL nearside.plan_cache = false", "SET GLOBAL"),
     ("SET ROLE joe", "SET"),
     ("EXPLAIN FORMAT TREE SELECT 1", "EXPLAIN (FORMAT ..)"),
     ("SELECT a ~ ANY (SELECT b FROM u) FROM t", "this operator before ANY or ALL"),
