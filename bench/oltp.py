@@ -1,12 +1,16 @@
-"""What `compare oltp` needs of PostgreSQL: a server of its own in a folder, and pgbench."""
+"""`compare oltp`: commits of many clients, in folders of one disk, beside PostgreSQL through its own pgbench.
+
+The server is one of our own, in a folder that is gone afterwards."""
 
 import contextlib
 import glob
+import json
 import os
 import pathlib
 import pwd
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,7 +36,8 @@ def programs(given):
     for folder in known:
         if all((pathlib.Path(folder) / name).exists() for name in ("initdb", "postgres", "pgbench", "psql")):
             return pathlib.Path(folder)
-    sys.exit("no PostgreSQL: apt-get install postgresql postgresql-contrib, or name the folder of its programs with --postgres")
+    sys.exit("no PostgreSQL: apt-get install postgresql postgresql-contrib, or name the folder of its programs with "
+             "--postgres")
 
 
 class Server:
@@ -41,7 +46,8 @@ class Server:
     def __init__(self, programs, folder):
         self.programs = programs
         self.stack = contextlib.ExitStack()
-        self.folder = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="postgres-")))
+        own = tempfile.TemporaryDirectory(dir=folder, prefix="postgres-")
+        self.folder = pathlib.Path(self.stack.enter_context(own))
         self.user = None
         if os.geteuid() == 0:
             # It refuses to run as root.
@@ -50,8 +56,9 @@ class Server:
 
     def run(self, *command, text=None, options=""):
         words = [str(self.programs / command[0]), *map(str, command[1:])]
-        environment = {**os.environ, "PGHOST": str(self.folder), "PGDATABASE": "postgres", "PGOPTIONS": options, "LC_ALL": "C"}
-        done = subprocess.run(words, input=text, capture_output=True, text=True, cwd=self.folder, env=environment, user=self.user)
+        own = {"PGHOST": str(self.folder), "PGDATABASE": "postgres", "PGOPTIONS": options, "LC_ALL": "C"}
+        done = subprocess.run(words, input=text, capture_output=True, text=True, cwd=self.folder,
+                              env={**os.environ, **own}, user=self.user)
         if done.returncode != 0:
             sys.exit(f"{command[0]} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return done.stdout
@@ -62,11 +69,12 @@ class Server:
         settings = {**SETTINGS, "unix_socket_directories": f"'{self.folder}'"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value.strip(chr(39))}")]
         log = open(self.folder / "log", "w")
-        self.server = subprocess.Popen([str(self.programs / "postgres"), "-D", str(data), *words], stdout=log, stderr=log,
-                                       cwd=self.folder, user=self.user)
+        command = [str(self.programs / "postgres"), "-D", str(data), *words]
+        self.server = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, user=self.user)
         self.stack.callback(self.end)
         for _ in range(300):
-            ready = subprocess.run([str(self.programs / "pg_isready"), "-q", "-h", str(self.folder)], user=self.user, cwd=self.folder)
+            command = [str(self.programs / "pg_isready"), "-q", "-h", str(self.folder)]
+            ready = subprocess.run(command, user=self.user, cwd=self.folder)
             if ready.returncode == 0:
                 return self
             if self.server.poll() is not None:
@@ -97,8 +105,8 @@ class Server:
         script = self.folder / f"{kind}.sql"
         script.write_text(SCRIPTS[kind])
         options = f"-c synchronous_commit={'on' if is_synchronous else 'off'}"
-        bench = ["pgbench", "-n", "-M", "prepared", "-c", clients, "-j", min(clients, os.cpu_count() or 1), "-D", f"rows={rows}",
-                 "-f", script]
+        threads = min(clients, os.cpu_count() or 1)
+        bench = ["pgbench", "-n", "-M", "prepared", "-c", clients, "-j", threads, "-D", f"rows={rows}", "-f", script]
         self.run(*bench, "-T", max(1, round(seconds / 5)), options=options)
         before = self.counts()
         said = self.run(*bench, "-T", max(1, round(seconds)), options=options)
@@ -119,3 +127,59 @@ def has_user(name):
         return bool(pwd.getpwnam(name))
     except KeyError:
         return False
+
+
+def of_nearside(a, nearside, folder, run):
+    """A function that measures Nearside, with commits that wait or not: kinds, their rates, commits per sync."""
+    def measure(mode):
+        with tempfile.TemporaryDirectory(dir=folder, prefix="nearside-") as own:
+            result = pathlib.Path(own) / "nearside.json"
+            run([nearside, "bench", "oltp", "--database", pathlib.Path(own) / "db", "--synchronous-commit", mode,
+                 "--clients", a.clients, "--rows", a.rows, "--seconds", a.seconds, "--threads", a.threads,
+                 "--json", result])
+            for figure in json.loads(result.read_text())["figures"]:
+                yield figure["name"], figure["value"], figure["per_sync"]
+    return measure
+
+
+def race(a, folder, nearside, programs):
+    """All rounds, the engines in turn: PostgreSQL's version, and a figure for each kind and mode."""
+    def server(mode):
+        with Server(programs, folder) as server:
+            for kind in SCRIPTS:
+                one = server.measure(kind, a.clients, a.rows, a.seconds, mode == "on")
+                yield kind, one["per_second"], one["per_sync"]
+
+    with Server(programs, folder) as first:
+        version = first.version()
+    cells = [(mode, kind) for mode in ("on", "off") for kind in SCRIPTS]
+    rates = {engine: {cell: [] for cell in cells} for engine in ("nearside", "postgres")}
+    syncs = {engine: {cell: [] for cell in cells} for engine in rates}
+    for number in range(a.rounds):
+        for mode in ("on", "off"):
+            both = [("nearside", nearside), ("postgres", server)]
+            for engine, measure in both if number % 2 == 0 else reversed(both):
+                for kind, per_second, per_sync in measure(mode):
+                    rates[engine][mode, kind].append(per_second)
+                    if per_sync:
+                        syncs[engine][mode, kind].append(per_sync)
+                print(f"round {number + 1}: {engine}, synchronous_commit = {mode}", file=sys.stderr, flush=True)
+    figures = []
+    for cell in cells:
+        ours, theirs = (statistics.median(rates[engine][cell]) for engine in rates)
+        shared = [statistics.median(syncs[engine][cell]) if syncs[engine][cell] else None for engine in rates]
+        figures.append({"synchronous_commit": cell[0], "kind": cell[1], "nearside": rates["nearside"][cell],
+                        "postgres": rates["postgres"][cell], "ratio": ours / theirs, "per_sync": shared})
+    return version, figures
+
+
+def table(a, figures, where, version):
+    print(f"Transactions per second of {a.clients} clients, {a.rows} accounts, {where}, medians of {a.rounds} rounds, "
+          f"beside PostgreSQL {version}")
+    print(f"{'synchronous_commit':<19} {'transaction':<12} {'nearside':>12} {'postgres':>12} {'ratio':>8} "
+          f"{'per sync':>10} {'postgres':>10}")
+    for figure in figures:
+        ours, theirs = (statistics.median(figure[engine]) for engine in ("nearside", "postgres"))
+        shared = "".join(f"{per_sync:>11.1f}" if per_sync else f"{'-':>11}" for per_sync in figure["per_sync"])
+        print(f"{figure['synchronous_commit']:<19} {figure['kind']:<12} {ours:>12.0f} {theirs:>12.0f} "
+              f"{figure['ratio']:>8.2f}{shared}")

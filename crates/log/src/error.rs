@@ -1,6 +1,5 @@
 //! What can go wrong between memory and disk, and the end of writing.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,25 +7,7 @@ use std::sync::OnceLock;
 use storage::persist::ReadBackError;
 
 use crate::files::{Files, is_full};
-use crate::log::Lsn;
-
-/// A point of time to restore to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Until {
-    /// This record is the last.
-    Lsn(Lsn),
-    /// The last record of this time, in microseconds since 1970, or before is.
-    TimeUs(u64),
-}
-
-impl fmt::Display for Until {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Until::Lsn(lsn) => write!(f, "record {lsn}"),
-            Until::TimeUs(time_us) => write!(f, "the time {time_us} (microseconds since 1970)"),
-        }
-    }
-}
+use crate::point::Until;
 
 /// Why something was not written. What was written before stays, and reading goes on.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -68,11 +68,12 @@ mod folder;
 mod format;
 mod log;
 mod manifest;
+mod point;
 #[cfg(test)]
 mod tests;
 
 pub use data::Pace;
-pub use error::{OpenError, ReadError, Until, WriteError};
+pub use error::{OpenError, ReadError, WriteError};
 #[cfg(any(test, feature = "testing"))]
 pub use files::sim;
 pub use files::{Disk, File, Files, Locking};
@@ -80,4 +81,5 @@ pub use folder::{
     BackupReport, CheckFailure, CheckReport, Checkpoint, CheckpointReport, Folder, FolderOptions, KeptFiles,
     RestoreReport,
 };
-pub use log::{Log, LogOptions, Lsn, Record, Replay};
+pub use log::{Log, LogOptions, Record, Replay};
+pub use point::{Lsn, Until};

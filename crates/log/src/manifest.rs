@@ -7,7 +7,7 @@ use crate::data::{DataFile, ItemPlace};
 use crate::error::{Health, ReadError, WriteError, failed};
 use crate::files::{Files, read_exact_at, write_all_at};
 use crate::format::{HEAD_BYTES, Head, Reader, Writer, crc};
-use crate::log::Lsn;
+use crate::point::Lsn;
 
 const MAGIC: [u8; 8] = *b"NSIDEMAN";
 /// The name of the manifest.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::copy::{copy_file, empty_folder, unreadable};
 use super::history::{Kept, kept_path};
 use super::{Folder, KeptFiles, Known};
-use crate::data::{CHUNK_BYTES, DataFile, OpenData, Pace, data_path, pace};
-use crate::error::{Health, ReadError, WriteError, failed};
-use crate::files::{Files, read_exact_at, write_all_at};
-use crate::log::{Extent, Lsn};
+use crate::data::{DataFile, OpenData, Pace, data_path};
+use crate::error::{Health, WriteError};
+use crate::log::Extent;
 use crate::manifest::Manifest;
+use crate::point::Lsn;
 
 /// What a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +78,8 @@ impl Folder {
         Ok(report)
     }
 
-    /// The last checkpoint, its history and the log behind them, which stay as long as what it gives is held. What is appended
-    /// later may rest on a later checkpoint.
+    /// The last checkpoint, its history and the log behind them, which stay as long as what it gives is held. What is
+    /// appended later may rest on a later checkpoint.
     fn held(&self) -> Result<Held, WriteError> {
         let _turn = self.turn.lock();
         let mut files = self.hold();
@@ -93,50 +94,6 @@ impl Folder {
         let log = HeldLog { known: Arc::clone(&self.known), first };
         Ok(Held { manifest, history, extent, _files: files, _log: log })
     }
-}
-
-/// Makes a folder for a copy.
-///
-/// # Errors
-/// [`WriteError::NotEmpty`], and those of the system.
-pub(super) fn empty_folder(files: &dyn Files, to: &Path, health: &Health) -> Result<(), WriteError> {
-    files.create_folder(to).map_err(|error| failed(files, health, to, "making the folder", &error))?;
-    match files.list(to) {
-        Ok(names) if names.is_empty() => Ok(()),
-        Ok(_) => Err(WriteError::NotEmpty { path: to.to_path_buf() }),
-        Err(error) => Err(health.stop(to, "listing the folder", &error)),
-    }
-}
-
-/// Copies the first bytes of a file, or all, and syncs it.
-///
-/// # Errors
-/// [`WriteError`].
-pub(super) fn copy_file(
-    files: &dyn Files,
-    from: &Path,
-    to: &Path,
-    bytes: Option<u64>,
-    paced: &Pace<'_>,
-    health: &Health,
-) -> Result<u64, WriteError> {
-    let unreadable = |error| unreadable(ReadError::io(from, error));
-    let source = files.open(from).map_err(unreadable)?;
-    let len = source.len_bytes().map_err(unreadable)?;
-    let bytes = bytes.unwrap_or(len).min(len);
-    let target = files.create(to, bytes).map_err(|error| failed(files, health, to, "making the file", &error))?;
-    let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
-    let mut done = 0;
-    while done < bytes {
-        let chunk = (bytes - done).min(buffer.len() as u64) as usize;
-        pace(paced, chunk)?;
-        read_exact_at(&*source, done, &mut buffer[..chunk]).map_err(unreadable)?;
-        let written = write_all_at(&*target, done, &buffer[..chunk]);
-        written.map_err(|error| failed(files, health, to, "writing", &error))?;
-        done += chunk as u64;
-    }
-    target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
-    Ok(bytes)
 }
 
 /// What a backup copies, which stays as long as this is held.
@@ -160,8 +117,4 @@ impl Drop for HeldLog {
         let place = known.log_pins.iter().position(|first| *first == self.first);
         place.map(|place| known.log_pins.swap_remove(place));
     }
-}
-
-fn unreadable(error: ReadError) -> WriteError {
-    WriteError::Read(Arc::new(error))
 }

@@ -14,8 +14,9 @@ use super::open::{lock, read_folder};
 use crate::data::{DataFile, OpenData, data_path};
 use crate::error::{OpenError, ReadError};
 use crate::files::Files;
-use crate::log::{LogPlace, Lsn, Replay, bounds};
+use crate::log::{LogPlace, Replay, bounds};
 use crate::manifest::Manifest;
+use crate::point::Lsn;
 
 /// What a folder has that is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use storage::Segment;
 use super::{Folder, KeptFiles, Known};
 use crate::data::{DataFile, ItemPlace, Pace, data_number};
 use crate::error::WriteError;
-use crate::log::Lsn;
 use crate::manifest::{Manifest, SegmentEntry};
+use crate::point::Lsn;
 
 /// A checkpoint that is being made; dropped before it is [committed](Checkpoint::commit), it leaves nothing.
 pub struct Checkpoint<'a> {

@@ -1,4 +1,4 @@
-//! Checkpoints before the last one, and going back to a point of time.
+//! Checkpoints before the last one, which a folder is restored from.
 //!
 //! Rows of a log's records are named by where they are in the checkpoint before them, so going back to a time takes the
 //! last checkpoint before it, and the log from there on. As long as a folder has a *window*, checkpoints keep their
@@ -10,15 +10,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::open::{Span, last_until, lock, read_folder};
-use super::{Folder, FolderOptions, Known};
-use crate::data::{DataFile, OpenData, Pace, data_path};
-use crate::error::{Health, OpenError, ReadError, Until, WriteError, failed};
+use super::{Folder, Known};
+use crate::data::DataFile;
+use crate::error::{ReadError, WriteError, failed};
 use crate::files::{Files, write_all_at};
-use crate::log::{LogPlace, Lsn, chain, read_end};
 use crate::manifest::{Manifest, NAME};
 
 /// The window of a folder whose caller has not said one: checkpoints neither add to the history nor take away from it.
@@ -31,17 +28,6 @@ pub(crate) struct Kept {
     pub(crate) time_us: u64,
     pub(crate) log_file: u64,
     pub(crate) files: Vec<DataFile>,
-}
-
-/// What was copied to go back to a point of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestoreReport {
-    /// The last record that the copy has.
-    pub last: Lsn,
-    /// When it was written, or the checkpoint before it was made, in microseconds since 1970.
-    pub time_us: u64,
-    /// Bytes that were copied.
-    pub bytes: u64,
 }
 
 impl Kept {
@@ -121,55 +107,6 @@ impl Folder {
             Ok(()) => drop(history.drain(..gone)),
             Err(error) => drop(self.health.stop(&self.path, "syncing the folder", &error)),
         }
-    }
-
-    /// Copies a folder that nobody has open to `to`, which is empty or not there, as it was at a point of time: what is
-    /// there then is opened like any folder. What is copied is checked.
-    ///
-    /// # Errors
-    /// [`OpenError`]: [`OpenOutOfLog`](OpenError::OutOfLog) for a time that the folder does not go back to.
-    pub fn restore(
-        files: &Arc<dyn Files>,
-        from: &Path,
-        to: &Path,
-        until: Until,
-        paced: &Pace<'_>,
-    ) -> Result<RestoreReport, OpenError> {
-        if !Folder::exists(&**files, from)? {
-            return Err(OpenError::NotADatabase { path: from.to_path_buf() });
-        }
-        let _lock = lock(&**files, from)?;
-        let (newest, _, _) = read_folder(files, from)?;
-        let older = read_history(&**files, from, &newest)?.into_iter();
-        let manifests: Vec<Manifest> = older.chain([Ok(newest)]).collect::<Result<_, _>>()?;
-        let is_before = |manifest: &&Manifest| match until {
-            Until::Lsn(lsn) => manifest.contains <= lsn.0,
-            Until::TimeUs(time_us) => manifest.time_us <= time_us,
-        };
-        // Where even the first is later, it says so.
-        let base = manifests.iter().rfind(is_before).unwrap_or(&manifests[0]);
-        let place = LogPlace { files: Arc::clone(files), path: from.to_path_buf(), folder: base.folder };
-        let chain = chain(&place, base.log_file)?;
-        let tail = read_end(&place, chain[chain.len() - 1])?;
-        let Span { last, time_us } = last_until(&place, base, &chain, &tail, until)?;
-        let health = Health::default();
-        super::backup::empty_folder(&**files, to, &health)?;
-        let mut bytes = 0;
-        for file in &base.files {
-            let path = data_path(from, file.number);
-            let data = OpenData::open(&**files, &path, base.folder, file)?;
-            data.check(paced).map_err(|error| error.map_or(OpenError::from(WriteError::Cancelled), OpenError::from))?;
-            bytes += super::backup::copy_file(&**files, &path, &data_path(to, file.number), None, paced, &health)?;
-        }
-        let copied = place.elsewhere(to);
-        for file in chain.iter().enumerate().filter(|(at, file)| *at == 0 || file.first <= last).map(|(_, file)| file) {
-            let (path, to) = (place.file(file.number), copied.file(file.number));
-            bytes += super::backup::copy_file(&**files, &path, &to, None, paced, &health)?;
-        }
-        base.put(&**files, to, &health)?;
-        let options = FolderOptions { until: Some(Until::Lsn(last)), ..FolderOptions::default() };
-        Folder::open(Arc::clone(files), to, &options)?.close()?;
-        Ok(RestoreReport { last, time_us, bytes })
     }
 }
 

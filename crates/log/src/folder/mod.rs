@@ -12,10 +12,12 @@
 mod backup;
 mod check;
 mod checkpoint;
+mod copy;
 mod history;
 mod keep;
 mod load;
 mod open;
+mod restore;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -26,16 +28,17 @@ use parking_lot::Mutex;
 use storage::{ColumnId, Dictionary, DictionaryId};
 
 use crate::data::{DataFile, ItemPlace};
-use crate::error::{Health, Until, WriteError};
+use crate::error::{Health, WriteError};
 use crate::files::Files;
-use crate::log::{Log, LogFile, LogOptions, LogPlace, Lsn, Record, Replay, bounds};
+use crate::log::{Log, LogFile, LogOptions, LogPlace, Record, Replay, bounds};
 use crate::manifest::Manifest;
+use crate::point::{Lsn, Until};
 pub use backup::BackupReport;
 pub use check::{CheckFailure, CheckReport};
 pub use checkpoint::{Checkpoint, CheckpointReport};
 use history::Kept;
-pub use history::RestoreReport;
 pub use keep::KeptFiles;
+pub use restore::RestoreReport;
 
 /// The name of the file that stands for the folder's lock.
 const LOCK: &str = "lock";

@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use super::history::{Kept, WINDOW_AS_IT_IS, read_history};
 use super::{Folder, FolderOptions, Known, LOCK, is_until};
 use crate::data::data_number;
-use crate::error::{Health, OpenError, ReadError, Until, failed};
+use crate::error::{Health, OpenError, ReadError, failed};
 use crate::files::{Files, Locking};
-use crate::log::{Log, LogFile, LogPlace, Lsn, Replay, Tail, bounds, chain, cut, read_end};
+use crate::log::{Log, LogFile, LogPlace, Replay, Tail, bounds, chain, cut, read_end};
 use crate::manifest::{Manifest, NAME};
+use crate::point::{Lsn, Until};
 
 impl Folder {
     /// Whether there is a database in a folder.

@@ -26,7 +26,6 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +36,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::error::{Health, OpenError, ReadError, WriteError};
 use crate::files::{File, Files, read_exact_at, write_all_at};
 use crate::format::{HEAD_BYTES, Head, crc};
+use crate::point::Lsn;
 use frame::{FrameHead, Place, frame_bytes};
 pub(crate) use read::{LogFile, bounds, chain, read_end};
 pub use read::{Record, Replay};
@@ -48,16 +48,6 @@ const KIND_MARK: u16 = u16::MAX;
 const PAYLOAD_BYTES_MAX: u64 = u32::MAX as u64 - 64;
 /// Payloads up to this are copied behind their headers, so that they are written by one call.
 const COPY_BYTES_MAX: usize = 64 * 1024;
-
-/// The number of a record; the first has 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lsn(pub u64);
-
-impl fmt::Display for Lsn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// How a log is written.
 #[derive(Debug, Clone, Copy)]

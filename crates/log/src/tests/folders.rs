@@ -14,7 +14,8 @@ use storage::{ColumnAllocator, Part, Segment, Serial, Stager, TableVersion, buil
 use super::world::{PATH, Progress, Step, World, options, recovered, shared};
 use crate::files::sim::{OnlySynced, SimFiles};
 use crate::files::{Disk, Files};
-use crate::log::{LogOptions, Lsn};
+use crate::log::LogOptions;
+use crate::point::Lsn;
 use crate::{CheckFailure, Folder, FolderOptions, OpenError, ReadError, Until, WriteError};
 
 /// A table of rows whose column of words has a dictionary.

@@ -11,7 +11,8 @@ use storage::{ColumnAllocator, Segment, Serial, Stager, build_part};
 
 use crate::files::Files;
 use crate::files::sim::SimFiles;
-use crate::log::{LogOptions, Lsn};
+use crate::log::LogOptions;
+use crate::point::Lsn;
 use crate::{Folder, FolderOptions, OpenError, ReadError, Until, WriteError};
 
 pub const PATH: &str = "db";

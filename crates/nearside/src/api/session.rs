@@ -9,12 +9,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::{ResetStatement, Statement};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
 use crate::api::control::{OfSession, control};
 use crate::api::prepared::{QuerySource, Template};
-use crate::api::settings::Settings;
 use crate::api::shaped::Shapes;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
@@ -30,6 +29,7 @@ use crate::run::query;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
 use crate::run::system;
+use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_local, take_placement,
 };
@@ -52,7 +52,8 @@ pub struct Session {
 
 #[derive(Debug)]
 pub(super) struct SessionState {
-    pub(super) settings: Settings,
+    /// Functions and settings.
+    pub(super) settings: RwLock<SettingsAt>,
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
@@ -65,7 +66,7 @@ impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();
         let shared = SessionState {
-            settings: Settings::new(planner),
+            settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),

@@ -7,7 +7,6 @@ use arrow::array::timezone::Tz;
 use datafusion_common::config::{ConfigField, ConfigOptions};
 use datafusion_expr::SetVariable;
 use datafusion_expr::logical_plan::ResetVariable;
-use parking_lot::RwLock;
 
 use crate::api::session::Session;
 use crate::catalog::placement;
@@ -22,16 +21,6 @@ use crate::run::transaction::SettingsAt;
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// What a session has set.
-#[derive(Debug)]
-pub(super) struct Settings(RwLock<SettingsAt>);
-
-impl Settings {
-    pub(super) fn new(planner: Arc<Planner>) -> Settings {
-        Settings(RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }))
-    }
-}
-
 impl Session {
     /// Functions and settings, and a number that tells settings apart.
     pub(super) fn planner(&self) -> (Arc<Planner>, u64) {
@@ -39,17 +28,17 @@ impl Session {
     }
 
     pub(super) fn settings(&self) -> SettingsAt {
-        self.shared.settings.0.read().clone()
+        self.shared.settings.read().clone()
     }
 
     /// Has other settings from now on.
     pub(super) fn put_settings(&self, settings: SettingsAt) {
-        *self.shared.settings.0.write() = settings;
+        *self.shared.settings.write() = settings;
     }
 
     /// A transaction was committed: what was local to it is over.
     pub(super) fn end_local_settings(&self) {
-        let mut settings = self.shared.settings.0.write();
+        let mut settings = self.shared.settings.write();
         if let Some(after) = settings.after_commit.take() {
             settings.now = after;
         }
@@ -104,7 +93,7 @@ impl Session {
             let planner = planner.changed(&change)?;
             Ok::<_, Error>((Arc::new(planner), NUMBERS.fetch_add(1, Ordering::Relaxed)))
         };
-        let mut settings = self.shared.settings.0.write();
+        let mut settings = self.shared.settings.write();
         let now = changed(&settings.now.0)?;
         settings.after_commit = match (settings.after_commit.take(), is_local) {
             (None, true) => Some(settings.now.clone()),

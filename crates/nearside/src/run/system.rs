@@ -31,8 +31,8 @@ struct SystemSetting {
 const SETTINGS: [SystemSetting; 6] = [
     SystemSetting {
         name: "nearside.background_write_mb_per_s",
-        description: "How many megabytes per second merges of small writes, compaction and backups write to the disk at \
-                      most; 0 for as many as it takes; of databases in folders, for all sessions, by ALTER SYSTEM",
+        description: "How many megabytes per second merges of small writes, compaction and backups write to the disk \
+                      at most; 0 for as many as it takes; of databases in folders, for all sessions, by ALTER SYSTEM",
         value: |inner| (limits(inner).background_bytes_per_s / MB).to_string(),
         set: |inner, text| {
             let bytes = number(text, "a number of megabytes")?.saturating_mul(MB);

@@ -256,7 +256,8 @@ impl<'a> Taken<'a> {
         running.check()?;
         match found? {
             FoundKeys::Rows(existing) => {
-                // Keys that nobody has are locked when they are written; what a transaction makes of others it has read.
+                // Keys that nobody has are locked when they are written; what a transaction makes of others it has
+                // read.
                 let rows = existing.iter().zip(0..).filter(|(row, _)| row.is_some());
                 let rows = UInt32Array::from_iter_values(rows.map(|(_, row)| row));
                 if !rows.is_empty() && running.catalog.is_telling() {

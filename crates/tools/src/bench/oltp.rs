@@ -35,8 +35,8 @@ const BALANCE: i64 = 1000;
 /// Arguments of `nearside bench oltp`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  nearside bench oltp --database /var/tmp/oltp         32 clients, each commit on the disk before it is answered
-  nearside bench oltp --database /var/tmp/oltp --synchronous-commit off
+  nearside bench oltp --database oltp         32 clients, each commit on the disk before it is answered
+  nearside bench oltp --database oltp --synchronous-commit off
   nearside bench oltp --clients 1                      in memory alone
 
 The folder must be empty or not there: its tables are made here.")]

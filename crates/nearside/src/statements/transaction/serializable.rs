@@ -22,8 +22,7 @@ use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::TransactionState;
-use crate::statements::stage::nullable;
-use crate::statements::write::stage;
+use crate::statements::stage::{PartStager, build, nullable};
 use crate::tables::stored::ROW_ID;
 
 /// Fails where a serializable transaction that has written has read what another has changed since; for who has the
@@ -99,7 +98,9 @@ fn changed_since(
     let mut batches = rows_at(&after, only_in(&came, &went), now)?;
     batches.extend(rows_at(&before, only_in(&went, &came), now)?);
     batches.extend(rows_at(&after, died, now)?);
-    let new = stage(batches.into_iter().map(Ok), now, running)?;
+    let mut stager = PartStager::new(now, running)?;
+    batches.iter().try_for_each(|batch| stager.append(batch))?;
+    let new = build(vec![stager.finish()?], now, running)?;
     let of = TableEntry { base: Arc::new(empty.clone()), delta: None, ..TableEntry::clone(now) };
     Ok(Some(TableVersion::clone(&new.appended_to(&of, &empty).base)))
 }
