@@ -7,6 +7,7 @@
 //! # Limits
 //! Emulated, as all machines of [`crate::vm`]: slow, and how long anything takes means nothing.
 
+use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::os::unix::net::UnixListener;
@@ -28,8 +29,8 @@ use crate::vm::{self, debian};
 pub const MEMORY_MIB: u32 = 1024;
 /// What is enough for the databases that are written; only blocks that are written take memory here.
 const DISK_BYTES: u64 = 1 << 30;
-/// A boot that is not switched off by then hangs. Emulated on a busy machine a usual one takes half a minute.
-const BOOT_LIMIT: Duration = Duration::from_secs(300);
+/// A boot that is not switched off by then hangs. A usual one takes 15 s, and minutes where others use the processor.
+const BOOT_LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(5);
 /// How much of the kernel's console is shown when something went wrong.
 const TAIL_LINES: usize = 20;
@@ -71,6 +72,16 @@ pub enum Off {
     Acknowledged(usize, usize),
     /// When everything was done.
     Done,
+}
+
+impl Display for Off {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Off::Early(requests) => write!(f, "{requests} requests after the beginning"),
+            Off::Acknowledged(number, requests) => write!(f, "{requests} requests after acknowledgement {number}"),
+            Off::Done => f.write_str("when all was done"),
+        }
+    }
 }
 
 impl Setup {

@@ -25,7 +25,7 @@ const THERE_MAX: usize = 2400;
 /// Transactions that a boot has statements for; it is switched off long before.
 const SCRIPT: usize = 400;
 /// After how many acknowledgements the power goes at the latest, but for some requests.
-const ACKNOWLEDGED_MAX: usize = 24;
+const ACKNOWLEDGED_MAX: usize = 12;
 /// Within how many requests a boot is switched off that shall not come to writing; it has about as many to recover.
 const EARLY_MAX: usize = 120;
 
@@ -198,10 +198,10 @@ impl Boot {
     /// A line for people.
     fn told(&self, plan: &Plan) -> String {
         let Lost { unflushed, lost } = self.lost;
+        let asked = if plan.task == Task::Ask { format!("{} more are there; ", self.found) } else { String::new() };
         format!(
-            "{:?} ({}): {} more are there; then {} were acknowledged, {} of them must last; off {:?}, {lost} of \
-             {unflushed} blocks lost",
-            plan.task, plan.mounted, self.found, self.acknowledged, self.lasting, plan.off
+            "{}: {asked}{} acknowledged, {} of them must last; off {}, {lost} of {unflushed} blocks lost",
+            plan.mounted, self.acknowledged, self.lasting, plan.off
         )
     }
 }
