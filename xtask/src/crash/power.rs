@@ -54,28 +54,34 @@ fn switch_off_often(setup: &mut Setup, request: &Request, program: &Path, folder
     let mut writer = Writer::new(random.next_u64());
     let mut bank = Bank::made(setup.formatted()?);
     let mut sum = Sum { disks: 1, ..Sum::default() };
-    // The last boot only asks.
-    for off in 0..=request.kills {
-        if bank.ledger.there() > THERE_MAX && off < request.kills {
-            bank = Bank::made(setup.formatted()?);
-            sum.disks += 1;
-        }
-        let (plan, asked) = bank.planned(&mut writer, &mut random, off == request.kills);
+    let mut offs = 0;
+    loop {
+        // The last boot of a disk only asks.
+        let last = offs == request.kills || bank.ledger.there() > THERE_MAX;
+        let (plan, asked) = bank.planned(&mut writer, &mut random, last);
         let at = Instant::now();
         let boot = bank.boot(setup, &plan, asked, Loss::drawn(&mut random), &mut random)?;
         println!("crash: {} s: {}", at.elapsed().as_secs(), boot.told(&plan));
         if let Some(problem) = boot.problem {
             let image = folder.join("disk.img");
             bank.before.write(&image).map_err(|error| format!("{}: {error}", image.display()))?;
-            println!("crash: after {off} power-offs: {problem}");
+            println!("crash: after {offs} power-offs: {problem}");
             println!("crash: the disk before this boot is {}, beside what the machine said", image.display());
             return Ok(false);
         }
         sum.acknowledged += boot.acknowledged;
         sum.there += boot.found;
-        sum.early += usize::from(!boot.wrote && off < request.kills);
+        sum.early += usize::from(!boot.wrote && !last);
         sum.lost.unflushed += boot.lost.unflushed;
         sum.lost.lost += boot.lost.lost;
+        if offs == request.kills {
+            break;
+        } else if last {
+            bank = Bank::made(setup.formatted()?);
+            sum.disks += 1;
+        } else {
+            offs += 1;
+        }
     }
     println!(
         "crash: {} power-offs ({} before anything was written) over {} disks in {} s: {} transactions were \
@@ -115,6 +121,7 @@ struct Bank {
 }
 
 /// What came of a boot.
+#[derive(Default)]
 struct Boot {
     problem: Option<String>,
     /// Transactions that it found more than the one before.
@@ -138,7 +145,7 @@ impl Bank {
         if last {
             return (Plan { task, mounted, script: String::new(), off: Off::Done }, Vec::new());
         }
-        let early = self.made && random.one_in(6);
+        let early = self.made && random.one_in(5);
         writer.begin_session(random.one_in(4));
         let (script, asked) = script(writer);
         // Mostly soon, so that it is within the commit that follows, or the next one.
@@ -151,7 +158,8 @@ impl Bank {
         (Plan { task, mounted, script, off }, asked)
     }
 
-    /// Boots, and judges what it found. An error is one of the machine.
+    /// Boots, and judges what it found. An error is one of the machine; once there are tables, a machine that hangs is
+    /// what it found.
     fn boot(
         &mut self,
         setup: &mut Setup,
@@ -160,17 +168,19 @@ impl Bank {
         loss: Loss,
         random: &mut Random,
     ) -> Result<Boot, String> {
-        let (heard, mut disk) = setup.boot(&self.disk, plan)?;
-        let lost = disk.switch_off(loss, random);
-        self.before = std::mem::replace(&mut self.disk, disk);
-        let mut boot = Boot {
-            problem: None,
-            found: 0,
-            acknowledged: heard.acknowledged().count(),
-            lasting: 0,
-            wrote: heard.has_begun(WRITE),
-            lost,
+        let mut boot = Boot::default();
+        self.before = self.disk.clone();
+        let heard = match setup.boot(&self.disk, plan) {
+            Ok((heard, disk)) => {
+                self.disk = disk;
+                heard
+            }
+            Err(problem) if self.made => return Ok(Boot { problem: Some(problem), ..boot }),
+            Err(problem) => return Err(problem),
         };
+        boot.lost = self.disk.switch_off(loss, random);
+        boot.acknowledged = heard.acknowledged().count();
+        boot.wrote = heard.has_begun(WRITE);
         boot.problem = self.judge(&heard, asked, &mut boot.found).err();
         boot.lasting = self.ledger.least() - self.ledger.there();
         Ok(boot)
@@ -263,11 +273,14 @@ fn seen(setup: &mut Setup, mut bank: Bank, fault: &Fault, random: &mut Random) -
     for _ in 0..TRIES {
         let (text, asked) = script(&mut writer);
         let script = format!("{}{text}", fault.first);
-        let plan = Plan { task: Task::Ask, mounted: MOUNTED[0], script, off: Off::Acknowledged(5, 0) };
-        match bank.boot(setup, &plan, asked, Loss::All, random)?.problem {
-            Some(problem) if problem.contains("transactions were acknowledged") => return Ok(Some(problem)),
-            Some(problem) => return Err(format!("{} is seen as something else: {problem}", fault.name)),
-            None => {}
+        let write = Plan { task: Task::Ask, mounted: MOUNTED[0], script, off: Off::Acknowledged(5, 0) };
+        let ask = Plan { script: String::new(), off: Off::Done, ..write };
+        for (plan, asked) in [(&write, asked), (&ask, Vec::new())] {
+            match bank.boot(setup, plan, asked, Loss::All, random)?.problem {
+                Some(problem) if problem.contains("transactions were acknowledged") => return Ok(Some(problem)),
+                Some(problem) => return Err(format!("{} is seen as something else: {problem}", fault.name)),
+                None => {}
+            }
         }
     }
     Ok(None)
