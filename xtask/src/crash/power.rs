@@ -210,7 +210,7 @@ impl Boot {
         let Lost { unflushed, lost } = self.lost;
         let asked = if plan.task == Task::Ask { format!("{} more are there; ", self.found) } else { String::new() };
         format!(
-            "{}: {asked}{} acknowledged, {} must be there next; off {}, {lost} of {unflushed} blocks lost",
+            "{}: {asked}{} acknowledged, {} more must be there next; off {}, {lost} of {unflushed} blocks lost",
             plan.mounted, self.acknowledged, self.lasting, plan.off
         )
     }
