@@ -34,11 +34,9 @@ const BOOT_LIMIT: Duration = Duration::from_secs(600);
 const POLL: Duration = Duration::from_millis(5);
 /// How much of the kernel's console is shown when something went wrong.
 const TAIL_LINES: usize = 20;
-/// Disks that the machine may have, by what their drivers are built into: Debian's kernels for clouds, and Ubuntu's.
-const DEVICES: [&str; 2] = [
-    "nvme,drive=disk,serial=disk,logical_block_size=4096,physical_block_size=4096",
-    "virtio-blk-pci,drive=disk,logical_block_size=4096,physical_block_size=4096",
-];
+/// The kernel flushes it after each write that is to be forced. QEMU's NVMe disk (7.2) would be told to force it
+/// instead, and does not do so.
+const DEVICE: &str = "virtio-blk-pci,drive=disk,logical_block_size=4096,physical_block_size=4096";
 
 /// What all boots have in common.
 pub struct Setup {
@@ -46,8 +44,6 @@ pub struct Setup {
     kernel: PathBuf,
     /// The part of the archive that is the same each time.
     base: PathBuf,
-    /// That may be what the kernel knows, the likeliest first.
-    devices: &'static [&'static str],
 }
 
 /// What a boot does, and when its power goes.
@@ -87,16 +83,17 @@ impl Display for Off {
 impl Setup {
     /// Fetches and packs what a machine needs for this program. `home` keeps the kernel, `folder` is for this run.
     pub fn made(program: &Path, home: &Path, folder: &Path) -> Result<Setup, String> {
+        let modules = debian::disk_modules(home)?;
         let kernel = debian::kernel(home)?;
         let busybox = debian::busybox(home)?;
         let stripped = folder.join("nearside");
         programs::strip(program, &stripped)?;
         let base = folder.join("base");
         let libraries = programs::libraries(program)?;
-        pack(&base, &busybox, &stripped, &libraries)
+        pack(&base, &busybox, &stripped, &libraries, &modules)
             .map_err(|error| format!("the archive of the machine cannot be written: {error}"))?;
         vm::remove(&stripped);
-        Ok(Setup { folder: folder.to_owned(), kernel, base, devices: &DEVICES })
+        Ok(Setup { folder: folder.to_owned(), kernel, base })
     }
 
     /// A disk with an empty file system.
@@ -123,20 +120,7 @@ impl Setup {
 
     /// Boots with this disk until the power goes; what was heard, and the disk with what its cache has. An error is one
     /// of the machine, not of the program in it.
-    pub fn boot(&mut self, disk: &Disk, plan: &Plan) -> Result<(Heard, Disk), String> {
-        loop {
-            let (heard, after) = self.boot_with(self.devices[0], disk.clone(), plan)?;
-            if heard.failed().is_none_or(|(step, _)| step != guest::FIND) {
-                return Ok((heard, after));
-            }
-            self.devices = self.devices.get(1..).filter(|left| !left.is_empty()).ok_or(
-                "the machine sees no disk: its kernel has no driver of NVMe or virtio built in, as Debian's and \
-                 Ubuntu's kernels for clouds have",
-            )?;
-        }
-    }
-
-    fn boot_with(&self, device: &str, disk: Disk, plan: &Plan) -> Result<(Heard, Disk), String> {
+    pub fn boot(&self, disk: Disk, plan: &Plan) -> Result<(Heard, Disk), String> {
         let init = guest::init(plan.task, plan.mounted, !plan.script.is_empty());
         let initramfs = self.folder.join("initramfs");
         fs::copy(&self.base, &initramfs)
@@ -155,7 +139,7 @@ impl Setup {
         listener.set_nonblocking(true).map_err(|error| error.to_string())?;
         let results = self.results();
         let _ = fs::remove_file(&results);
-        let mut child = emulator::start(&self.arguments(device, &initramfs, &socket))?;
+        let mut child = emulator::start(&self.arguments(&initramfs, &socket))?;
         let plug = Plug::new(disk);
         let heard = thread::scope(|scope| {
             let heard = watch(&mut child, &results, plan, &plug, &mut || match listener.accept() {
@@ -179,14 +163,14 @@ impl Setup {
         Ok((heard, plug.into_disk()))
     }
 
-    fn arguments(&self, device: &str, initramfs: &Path, socket: &Path) -> Vec<String> {
+    fn arguments(&self, initramfs: &Path, socket: &Path) -> Vec<String> {
         let machine = Machine { nodes: 1, cpus_per_node: 2, node_mib: MEMORY_MIB, ..Machine::default() };
         let (console, results) = (self.folder.join("console.txt"), self.results());
         let files = Files { kernel: &self.kernel, initramfs, console: &console, results: &results };
         let mut arguments = machine.qemu_arguments(files);
         // Nothing between the machine and the disk keeps what is written: flushes are passed on.
         let disk = format!("driver=nbd,node-name=disk,server.type=unix,server.path={}", socket.display());
-        arguments.extend(["-blockdev".to_owned(), disk, "-device".to_owned(), device.to_owned()]);
+        arguments.extend(["-blockdev".to_owned(), disk, "-device".to_owned(), DEVICE.to_owned()]);
         arguments
     }
 
@@ -251,15 +235,19 @@ fn last_step(plan: &Plan) -> &'static str {
 }
 
 /// Writes what is the same in all boots.
-fn pack(to: &Path, busybox: &Path, program: &Path, libraries: &[PathBuf]) -> io::Result<()> {
+fn pack(to: &Path, busybox: &Path, program: &Path, libraries: &[PathBuf], modules: &[PathBuf]) -> io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(File::create(to)?));
-    for folder in ["bin", "dev", "proc", "sys", "tmp", guest::DISK] {
+    for folder in ["bin", "dev", "proc", "sys", "tmp", guest::DISK, guest::MODULES] {
         archive.folder(folder)?;
     }
     archive.copy("/bin/busybox", busybox)?;
     archive.copy(guest::PROGRAM, program)?;
     for library in libraries {
         archive.copy(&library.display().to_string(), library)?;
+    }
+    for module in modules {
+        let name = module.file_name().unwrap_or_default().to_string_lossy();
+        archive.copy(&format!("{}/{name}", guest::MODULES), module)?;
     }
     archive.finish()?;
     Ok(())

@@ -17,12 +17,14 @@ use crate::vm::init::quoted;
 pub const PROGRAM: &str = "/programs/nearside";
 /// The statements that it writes with.
 pub const SCRIPT: &str = "/script.sql";
+/// What the kernel needs for the disk, in the order of their names.
+pub const MODULES: &str = "/modules";
 /// Where the disk is mounted, and the database on it.
 pub const DISK: &str = "/disk";
 const DATABASE: &str = "/disk/database";
 
-/// The step that finds the disk: it fails where the kernel has no driver for it.
-pub const FIND: &str = "find";
+/// The step that finds the disk.
+const FIND: &str = "find";
 /// The step that makes the tables.
 const MAKE: &str = "make";
 /// The step that answers [`DONE`] and then [`sums`].
@@ -80,9 +82,9 @@ pub fn init(task: Task, mounted: &str, writes: bool) -> String {
     script
 }
 
-/// Both kinds of disk are looked for: a kernel has the driver of one of them built in. `stty` waits until everything
-/// was sent, so whoever has not heard that a step begins knows that it has not begun. A machine that stops waits for
-/// its power to go: it does not unmount, nor does it write what it has in memory.
+/// The disk has to have a cache that is flushed, and no other way to make a write last: see [`super::boot`]. `stty`
+/// waits until everything was sent, so whoever has not heard that a step begins knows that it has not begun. A machine
+/// that stops waits for its power to go: it does not unmount, nor does it write what it has in memory.
 const HEAD: &str = "\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -94,14 +96,19 @@ mount -t tmpfs tmpfs /tmp
 mkdir -p /dev/shm
 mount -t tmpfs tmpfs /dev/shm
 exec >/dev/ttyS1 2>&1
+disk=/dev/vda
 drain() { stty -echo </dev/ttyS1; }
 stop() { drain; while :; do sleep 1000; done; }
 find_disk() {
+    for module in /modules/*; do [ ! -e $module ] || insmod $module; done
     for try in 1 2 3 4 5 6 7 8 9 10; do
-        for disk in /dev/nvme0n1 /dev/vda; do [ -b $disk ] && return; done
+        [ -b $disk ] && break
         sleep 0.5
     done
-    return 1
+    cd /sys/block/vda/queue || { echo the kernel has no driver of virtio disks; return 1; }
+    [ \"$(cat write_cache)\" = 'write back' ] || { echo the disk has no write cache; return 1; }
+    [ \"$(cat fua)\" = 0 ] || { echo the disk is not flushed after forced writes; return 1; }
+    cd /
 }
 ";
 

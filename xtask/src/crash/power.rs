@@ -35,9 +35,9 @@ pub fn run(request: &Request, program: &Path, home: &Path) -> Result<bool, Strin
     vm::remove_old_runs(home);
     let folder = home.join(format!("run-{}", std::process::id()));
     vm::create(&folder)?;
-    let well = Setup::made(program, home, &folder).and_then(|mut setup| match request.self_check {
-        true => self_check(&mut setup, request.seed),
-        false => switch_off_often(&mut setup, request, program, &folder),
+    let well = Setup::made(program, home, &folder).and_then(|setup| match request.self_check {
+        true => self_check(&setup, request.seed),
+        false => switch_off_often(&setup, request, program, &folder),
     });
     match well {
         // What a person may want to read stays; the archives are large and can be made again.
@@ -47,7 +47,7 @@ pub fn run(request: &Request, program: &Path, home: &Path) -> Result<bool, Strin
     well
 }
 
-fn switch_off_often(setup: &mut Setup, request: &Request, program: &Path, folder: &Path) -> Result<bool, String> {
+fn switch_off_often(setup: &Setup, request: &Request, program: &Path, folder: &Path) -> Result<bool, String> {
     println!("crash: seed {}, {} power-offs of a machine with {}", request.seed, request.kills, program.display());
     let begun = Instant::now();
     let mut random = Random::new(request.seed);
@@ -162,7 +162,7 @@ impl Bank {
     /// what it found.
     fn boot(
         &mut self,
-        setup: &mut Setup,
+        setup: &Setup,
         plan: &Plan,
         asked: Vec<Asked>,
         loss: Loss,
@@ -170,7 +170,7 @@ impl Bank {
     ) -> Result<Boot, String> {
         let mut boot = Boot::default();
         self.before = self.disk.clone();
-        let heard = match setup.boot(&self.disk, plan) {
+        let heard = match setup.boot(self.disk.clone(), plan) {
             Ok((heard, disk)) => {
                 self.disk = disk;
                 heard
@@ -240,7 +240,7 @@ const FAULTS: [Fault; 2] = [
 const TRIES: usize = 5;
 
 /// Plants each fault; whether all are seen.
-fn self_check(setup: &mut Setup, seed: u64) -> Result<bool, String> {
+fn self_check(setup: &Setup, seed: u64) -> Result<bool, String> {
     let mut random = Random::new(seed);
     let mut made = Bank::made(setup.formatted()?);
     let plan = Plan { task: Task::Make, mounted: MOUNTED[0], script: "SELECT 1;".to_owned(), off: Off::Done };
@@ -265,7 +265,7 @@ fn self_check(setup: &mut Setup, seed: u64) -> Result<bool, String> {
 }
 
 /// How it was seen that what was acknowledged is missing, if it was.
-fn seen(setup: &mut Setup, mut bank: Bank, fault: &Fault, random: &mut Random) -> Result<Option<String>, String> {
+fn seen(setup: &Setup, mut bank: Bank, fault: &Fault, random: &mut Random) -> Result<Option<String>, String> {
     if fault.dishonest {
         bank.disk = bank.disk.dishonest();
     }
