@@ -4,7 +4,7 @@
 //! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so
 //!   that `cargo test --workspace` is never greener than tidy.
 //! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
-//! - `cargo xtask crash` kills a program that writes a database, and checks what is there.
+//! - `cargo xtask crash` kills a program that writes a database, or switches off its machine, and checks what is there.
 //! - `cargo xtask soak` runs the tests again and again with fresh seeds.
 //! - `cargo xtask ab` compares the speed of two revisions on this machine.
 //!
@@ -32,7 +32,8 @@ commands:
     functions
   vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
   soak    the tests with fresh seeds until the time is over; `cargo xtask soak --help` says more
-  crash   a program that writes is killed, and nothing is lost; `cargo xtask crash --help` says more
+  crash   a program that writes is killed or its machine switched off, and nothing is lost; `cargo xtask crash --help` \
+    says more
   ab      two revisions by turns in one benchmark, and whether they differ; `cargo xtask ab --help` says more
   help    this text
 ";

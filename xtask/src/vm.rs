@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-mod archive;
+pub mod archive;
 mod canary;
-mod debian;
-mod emulator;
-mod init;
-mod machine;
+pub mod debian;
+pub mod emulator;
+pub mod init;
+pub mod machine;
 mod report;
 mod request;
 
@@ -61,7 +61,7 @@ pub fn command(root: &Path, words: &[&str]) -> ExitCode {
 
 /// Builds, boots, judges; whether all is well.
 fn run(root: &Path, request: &Request) -> Result<bool, String> {
-    enough_memory(request)?;
+    enough_memory(request.machine.memory_mib(), "use fewer --nodes or less --memory")?;
     let workspace = Workspace::read(root)?;
     let built = build(root, &workspace, request)?;
     let home = workspace.target.join("vm");
@@ -432,23 +432,23 @@ fn verdict_word(verdict: &Verdict) -> &'static str {
 }
 
 /// QEMU takes memory as the machine touches it; on a host that has too little, something else would be killed for it.
-fn enough_memory(request: &Request) -> Result<(), String> {
-    let wanted = u64::from(request.machine.memory_mib());
+pub fn enough_memory(wanted_mib: u32, advice: &str) -> Result<(), String> {
+    let wanted = u64::from(wanted_mib);
     let text = fs::read_to_string("/proc/meminfo")
         .map_err(|error| format!("the machine needs Linux: /proc/meminfo: {error}"))?;
     let available = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     match available.map(|kib| kib >> 10) {
-        Some(mib) if mib < wanted => Err(format!(
-            "the machine would have {wanted} MiB, but {mib} MiB are free here; use fewer --nodes or less --memory"
-        )),
+        Some(mib) if mib < wanted => {
+            Err(format!("the machine would have {wanted} MiB, but {mib} MiB are free here; {advice}"))
+        }
         _ => Ok(()),
     }
 }
 
 /// Removes what failed and interrupted runs have left, but no run that is under way.
-fn remove_old_runs(home: &Path) {
+pub fn remove_old_runs(home: &Path) {
     let entries = fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -459,12 +459,13 @@ fn remove_old_runs(home: &Path) {
     }
 }
 
-fn create(folder: &Path) -> Result<(), String> {
+/// Makes a folder and those above it.
+pub fn create(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }
 
 /// Removes a file or folder of ours; what cannot be removed is told, since it is large.
-fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     if let Err(error) = removed {
         eprintln!("vm: {} is left over: {error}", path.display());

@@ -57,13 +57,14 @@ pub fn wait(child: &mut Child, results: &Path, deadline: Instant, line: &mut dyn
 
 /// Reads what a file has grown by, in whole lines.
 #[derive(Default)]
-struct Follow {
+pub struct Follow {
     file: Option<File>,
     open: Vec<u8>,
 }
 
 impl Follow {
-    fn read(&mut self, path: &Path, line: &mut dyn FnMut(&str)) {
+    /// Gives each line that the file has more than at the last call; none while it is not there.
+    pub fn read(&mut self, path: &Path, line: &mut dyn FnMut(&str)) {
         // The file appears when QEMU has started; no file is no lines, and no lines are a fault of the report.
         if self.file.is_none() {
             self.file = File::open(path).ok();

@@ -85,7 +85,7 @@ echo; echo \"@vm machine $(cat /sys/devices/system/node/has_memory) $(cat /sys/d
 ";
 
 /// `text` as one word of a shell.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
