@@ -179,7 +179,9 @@ fn planted_faults_are_found() {
     let undone = |ops: &[Op]| Transaction { ops: ops.to_vec(), is_committed: false };
     let lists = |all: &[(usize, &[u64])]| all.iter().map(|(key, list)| (*key, list.to_vec())).collect();
     let (rc, rr, sr) = (Level::ReadCommitted, Level::RepeatableRead, Level::Serializable);
-    let cases: [(&str, Vec<Transaction>, BTreeMap<usize, Vec<u64>>, Level); 11] = [
+    // What is found, in which transactions, what was there in the end, and the level that they had.
+    type Case = (&'static str, Vec<Transaction>, BTreeMap<usize, Vec<u64>>, Level);
+    let cases: [Case; 11] = [
         ("", vec![done(&[Append(0, 1)]), done(&[Read(0, vec![1]), Append(0, 2)])], lists(&[(0, &[1, 2])]), sr),
         ("aborted write", vec![undone(&[Append(0, 1)])], lists(&[(0, &[1])]), rc),
         ("lost write", vec![done(&[Append(0, 1)])], lists(&[]), rc),
