@@ -138,7 +138,7 @@ fn scans_have_a_figure_per_selectivity() {
 #[test]
 fn clients_that_scan_one_column_are_measured_with_and_without_sharing() {
     let small = ["--rows", "300000", "--runs", "1", "--threads", "2", "--selectivity", "1e-05", "--clients", "3,9"];
-    let (out, report) = report_of("scan", &[&small[..], &["--seconds", "0.2", "--bits", "17"]].concat());
+    let (out, report) = report_of("scan", &[&small[..], &["--seconds", "1", "--bits", "17"]].concat());
     assert!(out.contains("300,000 rows of 17 bits") && out.contains("statements/s"), "{out}");
     let ways = |clients| ["off", "on", "auto"].map(|way| format!("1e-05 {clients} clients {way}"));
     assert_eq!(names(&report), [ways(3), ways(9)].concat());

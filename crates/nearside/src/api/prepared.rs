@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{LogicalPlan, Statement as PlanStatement};
@@ -23,6 +24,7 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{AnyStatement, plan_statement};
 use crate::statements::parameters::{fitting, parameter_types};
+use crate::statements::transaction::by_keys::ByKeys;
 
 /// A statement that waits for values, as it was written, and of a query the plan that was made last.
 #[derive(Debug)]
@@ -167,6 +169,38 @@ impl Template {
         match &self.write {
             Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
             None => self.start_query(&values, running, settings).map(Outcome::Rows),
+        }
+    }
+
+    /// As [`start`](Self::start), as a statement of a transaction, if it writes or reads a row by its key.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn start_by_keys(
+        &self,
+        values: &[ScalarValue],
+        (running, settings): (&Arc<RunningStatement>, u64),
+        of: &mut ByKeys<'_>,
+    ) -> Result<Option<Outcome>> {
+        if values.len() != self.parameter_types.len() {
+            return Ok(None);
+        }
+        let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
+        if let Some(write) = &self.write {
+            let done = write.run_by_keys(values, &self.parameter_types, (running, settings), of)?;
+            return Ok(done.map(Outcome::Done));
+        }
+        let is_plain = |(value, known): (&ScalarValue, &Option<DataType>)| {
+            known.as_ref().is_none_or(|data_type| value.data_type() == *data_type)
+        };
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        match self.planned.lock().clone() {
+            Some((of_plan, planned)) if of_plan == stamp && values.iter().zip(&self.parameter_types).all(is_plain) => {
+                let read =
+                    |index: (u64, usize), key: &[ArrayRef], columns: &[usize]| of.read(index, key, columns, running);
+                Ok(planned.start_by_keys(&values, running, &read)?.map(Outcome::Rows))
+            }
+            _ => Ok(None),
         }
     }
 

@@ -23,6 +23,7 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, plan_statement, take_conflict};
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::{fitting, parameter_types, with_type};
+use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::{conflict, dml, write};
 
 /// A statement that writes, as it was written.
@@ -98,6 +99,39 @@ impl PreparedWrite {
         running: &Arc<RunningStatement>,
         settings: u64,
     ) -> Result<Done> {
+        self.fit(&mut values, types, running)?;
+        if let Some(kept) = self.kept(types, running, settings)?
+            && let Some(done) = kept.run(&values, running)?
+        {
+            return Ok(done);
+        }
+        let dml = self.planned(running)?;
+        dml::dml(self.statement.clone(), dml, &values, running)
+    }
+
+    /// As [`run`](Self::run), as a statement of a transaction, if it writes a row by its key.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn run_by_keys(
+        &self,
+        mut values: Vec<ScalarValue>,
+        types: &[Option<DataType>],
+        (running, settings): (&Arc<RunningStatement>, u64),
+        of: &mut ByKeys<'_>,
+    ) -> Result<Option<Done>> {
+        let Some(kept) = self.kept(types, running, settings)? else { return Ok(None) };
+        self.fit(&mut values, types, running)?;
+        kept.run_by_keys(&values, running, of)
+    }
+
+    /// Makes values those of the parameters' types, where they fit.
+    fn fit(
+        &self,
+        values: &mut [ScalarValue],
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+    ) -> Result<()> {
         for (place, (value, data_type)) in values.iter_mut().zip(types).enumerate() {
             let is_declared = place < self.declared.len();
             if let Some(data_type) = data_type
@@ -107,13 +141,7 @@ impl PreparedWrite {
                 *value = fitted;
             }
         }
-        if let Some(kept) = self.kept(types, running, settings)?
-            && let Some(done) = kept.run(&values, running)?
-        {
-            return Ok(done);
-        }
-        let dml = self.planned(running)?;
-        dml::dml(self.statement.clone(), dml, &values, running)
+        Ok(())
     }
 
     /// The write, where it is of a kind that is planned once.

@@ -37,6 +37,7 @@ use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
 use crate::statements::index;
+use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::{dml, lasting, write};
 use crate::views;
 
@@ -125,7 +126,18 @@ impl Session {
         }
         // Run again, it is read again.
         let written = Cell::new(written);
-        self.carry_out(&label(sql), &|running, settings| self.outcome(sql, written.take(), running, settings))
+        let by_keys = |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
+            if !config::nearside(running.planner.config_options()).plan_cache {
+                return Ok(None);
+            }
+            let text = written.take().map_or_else(|| only(sql), Ok)?;
+            let done = self.shared.shapes.run_by_keys(&text, (running, settings), of);
+            written.set(Some(text));
+            done
+        };
+        let work =
+            |running: &Arc<RunningStatement>, settings: u64| self.outcome(sql, written.take(), running, settings);
+        self.carry_out(&label(sql), Some(&by_keys), &work)
     }
 
     /// What comes of a statement.
@@ -170,7 +182,7 @@ impl Session {
     /// Wrong SQL, unknown names, a statement of another kind.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
         let template = Cell::new(None);
-        self.carry_out("PREPARE", &|running, settings| {
+        self.carry_out("PREPARE", None, &|running, settings| {
             template.set(Some(Template::new(QuerySource::Text(sql.to_string()), running, settings)?.0));
             Ok(Outcome::Done(Done::new("PREPARE")))
         })?;
@@ -364,7 +376,10 @@ impl Prepared {
     pub fn run(&self, values: &[ScalarValue]) -> Result<Outcome> {
         not_on_a_worker()?;
         let shown = if self.session.transaction().is_some() { label(&self.template.text()) } else { String::new() };
-        self.session.carry_out(&shown, &|running, settings| {
+        let by_keys = |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
+            self.template.start_by_keys(values, (running, settings), of)
+        };
+        self.session.carry_out(&shown, Some(&by_keys), &|running, settings| {
             if profile::wanted(running) || admission::is_wanted(running) {
                 running.statement.set_label(label(&self.template.text()));
             }

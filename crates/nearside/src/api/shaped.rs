@@ -9,6 +9,7 @@ use crate::run::cache::{Key, PlanCache};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
 use crate::sql::{Shape, Written, check_tokens};
+use crate::statements::transaction::by_keys::ByKeys;
 
 /// Shapes that a session keeps.
 const SHAPES_MAX: usize = 64;
@@ -34,6 +35,28 @@ impl Default for Shapes {
 }
 
 impl Shapes {
+    /// As [`run`](Self::run), as a statement of a transaction, if it writes or reads a row by its key.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn run_by_keys(
+        &self,
+        written: &Written,
+        (running, settings): (&Arc<RunningStatement>, u64),
+        of: &mut ByKeys<'_>,
+    ) -> Result<Option<Outcome>> {
+        let shape = Shape::of(&written.tokens).filter(|_| check_tokens(&written.tokens).is_ok());
+        let Some(mut shape) = shape else { return Ok(None) };
+        let sql = std::mem::take(&mut shape.text);
+        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version };
+        let Some(Known::Prepared(template)) = self.0.get(&key) else { return Ok(None) };
+        let options = &running.planner.config_options().sql_parser;
+        match shape.values(template.parameter_types(), options.parse_float_as_decimal) {
+            Some(values) => template.start_by_keys(&values, (running, settings), of),
+            None => Ok(None),
+        }
+    }
+
     /// Runs a statement by its shape; `None` where it has to run as it is written.
     ///
     /// # Errors

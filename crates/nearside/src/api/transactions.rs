@@ -22,6 +22,7 @@ use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Savepoint, Transaction, TransactionState};
 use crate::sql::normalised;
+use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::locking::{Locked, end_statement, release};
 use crate::statements::transaction::until_nothing_is_in_the_way;
@@ -32,6 +33,10 @@ const TRIES: usize = 1000;
 
 /// What a session does in a statement: with what is known of it, and the number of its settings.
 pub(super) type Work<'a> = dyn Fn(&Arc<RunningStatement>, u64) -> Result<Outcome> + 'a;
+
+/// The same as a statement of a transaction that writes or reads a row by its key; `None` where it is not, or nothing
+/// was done.
+pub(super) type WorkByKeys<'a> = dyn Fn(&Arc<RunningStatement>, u64, &mut ByKeys<'_>) -> Result<Option<Outcome>> + 'a;
 
 /// The level of a transaction, and whether it is read only.
 #[derive(Debug, Clone, Copy)]
@@ -71,10 +76,10 @@ impl Modes {
 
 impl Session {
     /// Runs a statement: as part of the session's transaction, or by itself.
-    pub(super) fn carry_out(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+    pub(super) fn carry_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
         let open = self.shared.transaction.0.lock().clone();
         match open {
-            Some(transaction) => self.within(&transaction, label, work),
+            Some(transaction) => self.within(&transaction, label, (by_keys, work)),
             None => self.by_itself(label, work),
         }
     }
@@ -110,7 +115,7 @@ impl Session {
         let mut tries = 0;
         loop {
             let transaction = self.begun(modes, true);
-            let outcome = self.within(&transaction, label, work);
+            let outcome = self.within(&transaction, label, (None, work));
             let mut state = transaction.state.lock();
             if outcome.is_err() {
                 roll_back(&transaction, &mut state, &self.inner);
@@ -131,13 +136,24 @@ impl Session {
     }
 
     /// Runs a statement of a transaction.
-    fn within(&self, transaction: &Transaction, label: &str, work: &Work<'_>) -> Result<Outcome> {
+    fn within(
+        &self,
+        transaction: &Transaction,
+        label: &str,
+        (by_keys, work): (Option<&WorkByKeys<'_>>, &Work<'_>),
+    ) -> Result<Outcome> {
         let mut state = transaction.state.lock();
         usable(&state)?;
         // A panic is a failure too.
         state.has_failed = true;
         let _idle = IdleAgain(transaction);
-        let outcome = self.locked(transaction, &mut state, label, work);
+        transaction.open.set_activity(Activity::Running(label.to_string()));
+        let done = by_keys.map(|by_keys| self.locked_by_keys(transaction, &mut state, label, by_keys)).transpose();
+        let outcome = match done.map(Option::flatten) {
+            Ok(Some(outcome)) => Ok(outcome),
+            Ok(None) => self.locked(transaction, &mut state, label, work),
+            Err(error) => Err(error),
+        };
         state.has_failed = outcome.is_err();
         transaction.open.set_failed(outcome.is_err());
         if matches!(outcome, Ok(Outcome::Done(_))) {
@@ -145,6 +161,39 @@ impl Session {
             state.forgiven = state.begun;
         }
         outcome
+    }
+
+    /// Runs a statement of a transaction that writes or reads a row by its key; `None` where it has to go the usual way.
+    fn locked_by_keys(
+        &self,
+        transaction: &Transaction,
+        state: &mut TransactionState,
+        label: &str,
+        by_keys: &WorkByKeys<'_>,
+    ) -> Result<Option<Outcome>> {
+        let mut before: Option<Arc<RunningStatement>> = None;
+        loop {
+            let (mut running, settings) = self.started(label);
+            if let Some(before) = before.take() {
+                running = running.begun_again(&before);
+            }
+            let running = Arc::new(running);
+            self.track(&running);
+            running.check()?;
+            before = Some(Arc::clone(&running));
+            let step = state.step;
+            let Some(mut of) = ByKeys::of(transaction, state) else { return Ok(None) };
+            let outcome = by_keys(&running, settings, &mut of);
+            let written = of.written();
+            if let Ok(Some(outcome)) = outcome {
+                transaction.open.set_written_rows(written);
+                return Ok(Some(outcome));
+            }
+            let Err(error) = outcome else { return Ok(None) };
+            release(transaction.open.id, step, state, (&running, None));
+            let Some(holder) = running.blocker() else { return Err(error) };
+            self.inner.transactions.wait(Some(transaction.open.id), holder, || running.check())?;
+        }
     }
 
     /// Runs a statement of a transaction until what it has written is locked.
@@ -158,7 +207,12 @@ impl Session {
         // A table that others changed while the statement ran: again, they wait.
         let mut changing: Option<(u64, Arc<TableMeta>)> = None;
         let mut before: Option<Arc<RunningStatement>> = None;
-        transaction.open.set_activity(Activity::Running(label.to_string()));
+        if !state.content.pending.is_empty() {
+            let running = Arc::new(self.started(label).0);
+            self.track(&running);
+            state.content = with_pending(transaction.open.id, &state.content, &running)?;
+            state.own = None;
+        }
         loop {
             let (mut running, settings) = self.started(label);
             if let Some(before) = before.take() {

@@ -19,6 +19,10 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::run::{config, profile};
 
+/// Gives columns of the row that has a key of a table's unique index: of no row where there is none, `None` where that
+/// is not known.
+pub(crate) type ReadByKey<'a> = dyn Fn((u64, usize), &[ArrayRef], &[usize]) -> Result<Option<Vec<ArrayRef>>> + 'a;
+
 /// The row that has a key; `None` where the query has to run as others do. Values are of the columns' types, and none
 /// is NULL.
 ///
@@ -44,13 +48,7 @@ pub(super) fn start(
     if state.ddl_version != running.catalog.ddl_version {
         return Ok(None);
     }
-    let value = |value: &KeyValue| match value {
-        KeyValue::Literal(value) => Ok(Arc::clone(value)),
-        KeyValue::Parameter(ParameterId(place)) => {
-            values.get(*place).cloned().ok_or_else(|| Error::Internal("a parameter of a key has no value".into()))
-        }
-    };
-    let key = query.key.iter().map(value).collect::<Result<Vec<ArrayRef>>>()?;
+    let key = key_of(query, values)?;
     let FoundKeys::Rows(found) = table.find(query.index, &Keys::new(&key)?, pin.as_ref(), &|| false, &Serial)? else {
         return Ok(None);
     };
@@ -61,6 +59,38 @@ pub(super) fn start(
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
     Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
+}
+
+/// As [`start`], of a statement of a transaction.
+///
+/// # Errors
+/// As there.
+pub(super) fn start_within(
+    query: &KeyQuery,
+    values: &Slots,
+    schema: &SchemaRef,
+    running: &RunningStatement,
+    read: &ReadByKey<'_>,
+) -> Result<Option<ResultStream>> {
+    if profile::wanted(running) || !config::nearside(running.planner.config_options()).index_lookups {
+        return Ok(None);
+    }
+    let key = key_of(query, values)?;
+    let Some(columns) = read((query.table, query.index), &key, &query.columns)? else { return Ok(None) };
+    let options = RecordBatchOptions::new().with_row_count(Some(columns.first().map_or(0, |column| column.len())));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+    Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
+}
+
+/// The values of a query's key.
+fn key_of(query: &KeyQuery, values: &Slots) -> Result<Vec<ArrayRef>> {
+    let value = |value: &KeyValue| match value {
+        KeyValue::Literal(value) => Ok(Arc::clone(value)),
+        KeyValue::Parameter(ParameterId(place)) => {
+            values.get(*place).cloned().ok_or_else(|| Error::Internal("a parameter of a key has no value".into()))
+        }
+    };
+    query.key.iter().map(value).collect()
 }
 
 /// Tells which columns a statement reads, since a moment, of which rows of the base, found by the unique index of this

@@ -11,6 +11,7 @@ pub(crate) mod idle;
 pub(crate) mod inner;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod pending;
 pub(crate) mod placer;
 pub(crate) mod placer_log;
 pub(crate) mod placer_state;

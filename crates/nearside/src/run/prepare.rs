@@ -23,7 +23,7 @@ use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, p
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::rewrite::days::ComparedDays;
-use crate::run::by_key;
+use crate::run::by_key::{self, ReadByKey};
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
@@ -70,6 +70,24 @@ impl PlannedQuery {
                 query::run(plan, running, false)
             }
         }
+    }
+
+    /// Starts it as a statement of a transaction, if it reads a row by its key.
+    ///
+    /// # Errors
+    /// A cancelled statement.
+    pub(crate) fn start_by_keys(
+        &self,
+        values: &[ScalarValue],
+        running: &Arc<RunningStatement>,
+        read: &ReadByKey<'_>,
+    ) -> Result<Option<ResultStream>> {
+        let (PlanKind::Lowered(lowered), Some(query)) = (&self.kind, &self.by_key) else { return Ok(None) };
+        if !values.iter().all(is_plain) {
+            return Ok(None);
+        }
+        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        by_key::start_within(query, &values, &lowered.schema, running, read)
     }
 
     fn start_lowered(

@@ -19,6 +19,7 @@ use crate::catalog::{Catalog, CatalogState, Entry, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::run::inner::Inner;
+use crate::run::pending::PendingRows;
 
 /// A transaction over several statements.
 #[derive(Debug)]
@@ -91,6 +92,8 @@ pub(crate) struct Content {
     pub names: BTreeMap<Name, NameChange>,
     /// Tables of which it has written rows, by their numbers.
     pub tables: BTreeMap<u64, WrittenTable>,
+    /// Others of which it has written rows by their keys alone, which no statement has read otherwise since.
+    pub pending: BTreeMap<u64, PendingRows>,
 }
 
 /// What a name stood for when the transaction first changed it, and what it stands for in it.
@@ -162,7 +165,12 @@ pub(crate) struct InTransaction {
 impl Content {
     /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.schemas.is_empty() && self.names.is_empty() && self.tables.is_empty()
+        self.schemas.is_empty() && self.names.is_empty() && self.tables.is_empty() && self.pending.is_empty()
+    }
+
+    /// Whether all that was written was written by keys.
+    pub(crate) fn is_by_keys(&self) -> bool {
+        !self.pending.is_empty() && self.tables.is_empty() && !self.has_definitions()
     }
 
     /// Whether names, columns or indexes were changed.

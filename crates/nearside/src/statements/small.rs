@@ -312,7 +312,7 @@ impl Routed {
 }
 
 /// The rows as the table stores them.
-fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
+pub(super) fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
     let kept = as_kept(rows.clone(), table)?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), kept.columns().to_vec(), &options)?)

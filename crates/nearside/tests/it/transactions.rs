@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use nearside::{Database, Error, Outcome, Session};
+use nearside::arrow::array::AsArray;
+use nearside::arrow::datatypes::Int64Type;
+use nearside::{Database, Error, Outcome, Prepared, ScalarValue, Session};
 use random::Random;
 
 use crate::read::{database, number, rows};
@@ -303,32 +305,122 @@ fn write_skew_is_for_repeatable_read_alone() {
     run(&reader, "SELECT * FROM doctors; COMMIT");
 }
 
+/// Statements that write and read a row by its key, prepared and as texts that are alike, between others, which have to
+/// see what they wrote.
+#[test]
+fn rows_by_their_keys_are_written_among_other_statements() {
+    let database = database();
+    let other = with(&database, "CREATE TABLE accounts (id BIGINT PRIMARY KEY, balance BIGINT)");
+    let own = with(&database, "CREATE TABLE log (who BIGINT, what TEXT)");
+    let prepared = |sql: &str| own.prepare(sql).unwrap();
+    let add = prepared("UPDATE accounts SET balance = balance + $2 WHERE id = $1");
+    let put = prepared(
+        "INSERT INTO accounts VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance",
+    );
+    let take = prepared("DELETE FROM accounts WHERE id = $1");
+    let note = prepared("INSERT INTO log VALUES ($1, $2)");
+    let balance = prepared("SELECT balance FROM accounts WHERE id = $1");
+    let write = |of: &Prepared, values: &[ScalarValue]| match of.run(values).unwrap() {
+        Outcome::Done(done) => done.rows.unwrap(),
+        Outcome::Rows(_) => panic!("rows"),
+    };
+    let long = |value: i64| ScalarValue::Int64(Some(value));
+    let of = |id: i64| -> Option<i64> {
+        let batches = balance.query(&[long(id)]).unwrap().collect_all().unwrap();
+        batches
+            .iter()
+            .find(|batch| batch.num_rows() > 0)
+            .map(|batch| batch.column(0).as_primitive::<Int64Type>().value(0))
+    };
+    for merges in [false, true] {
+        run(&other, "TRUNCATE TABLE accounts; INSERT INTO accounts VALUES (1, 100), (2, 200), (3, 300)");
+        run(&own, "TRUNCATE TABLE log; BEGIN");
+        assert_eq!(write(&add, &[long(1), long(5)]), 1);
+        assert_eq!(write(&add, &[long(1), long(5)]), 1);
+        assert_eq!(write(&add, &[long(9), long(5)]), 0);
+        assert_eq!(write(&put, &[long(4), long(40)]), 1);
+        assert_eq!(write(&put, &[long(4), long(2)]), 1);
+        assert_eq!(write(&put, &[long(2), long(1)]), 1);
+        assert_eq!(write(&take, &[long(3)]), 1);
+        assert_eq!(write(&take, &[long(3)]), 0);
+        assert_eq!(write(&note, &[long(1), ScalarValue::from("paid")]), 1);
+        assert_eq!([of(1), of(2), of(3), of(4), of(9)], [Some(110), Some(201), None, Some(42), None]);
+        assert_eq!(line(&other, "SELECT * FROM accounts ORDER BY id"), "1,100 2,200 3,300");
+        assert_eq!(line(&other, "SELECT written_rows FROM nearside.transactions"), "7");
+        if merges {
+            // Rows of others get other places meanwhile.
+            run(&other, "INSERT INTO accounts SELECT value, 0 FROM generate_series(1000, 9000) AS s(value)");
+            run(&other, "DELETE FROM accounts WHERE id >= 1000");
+            assert_eq!([of(1), of(3)], [Some(110), None]);
+            assert_eq!(write(&add, &[long(1), long(0)]), 1);
+        }
+        // What is gone can come again; a savepoint has what was there by then.
+        run(&own, "SAVEPOINT s");
+        assert_eq!(write(&put, &[long(3), long(7)]), 1);
+        assert_eq!(write(&take, &[long(1)]), 1);
+        assert_eq!([of(1), of(3)], [None, Some(7)]);
+        run(&own, "ROLLBACK TO s");
+        assert_eq!([of(1), of(3)], [Some(110), None]);
+        // All others see it, and go on from there.
+        assert_eq!(line(&own, "SELECT * FROM accounts ORDER BY id"), "1,110 2,201 4,42");
+        assert_eq!(write(&add, &[long(4), long(1)]), 1);
+        assert_eq!(line(&own, "SELECT sum(balance), (SELECT count(*) FROM log) FROM accounts"), "354,1");
+        // A key that is taken fails the statement, and with it the transaction, until it goes back.
+        run(&own, "SAVEPOINT t");
+        let told = fails(&own, "INSERT INTO accounts VALUES (4, 0)").to_string();
+        assert!(told.contains("would hold two rows with the key (id) = (4)"), "{told}");
+        run(&own, "ROLLBACK TO t; COMMIT");
+        assert_eq!(line(&other, "SELECT * FROM accounts ORDER BY id"), "1,110 2,201 4,43");
+        assert_eq!(line(&other, "SELECT * FROM log"), "1,paid");
+        run(&own, "BEGIN");
+        write(&add, &[long(1), long(1)]);
+        write(&take, &[long(2)]);
+        run(&own, "ROLLBACK");
+        assert_eq!(line(&other, "SELECT * FROM accounts ORDER BY id"), "1,110 2,201 4,43");
+        assert_eq!(line(&other, "UPDATE accounts SET balance = 0 WHERE id = 2"), "1");
+    }
+    // Texts that are alike.
+    run(&own, "BEGIN");
+    for n in 0..5 {
+        run(&own, &format!("UPDATE accounts SET balance = balance + {n} WHERE id = 1"));
+        run(&own, &format!("INSERT INTO accounts VALUES ({}, {n})", 20 + n));
+        assert_eq!(line(&own, &format!("SELECT balance FROM accounts WHERE id = {}", 20 + n)), n.to_string());
+    }
+    let told = fails(&own, "INSERT INTO accounts VALUES (22, 0)").to_string();
+    assert!(told.contains("would hold two rows with the key (id) = (22)"), "{told}");
+    run(&own, "ROLLBACK");
+    run(&own, "BEGIN READ ONLY");
+    assert!(matches!(add.run(&[long(1), long(1)]), Err(Error::Transaction(_))));
+    run(&own, "ROLLBACK");
+    assert_eq!(line(&other, "SELECT count(*) FROM accounts"), "3");
+}
+
 #[test]
 fn what_is_set_locally_ends_with_the_transaction() {
     let database = database();
-    let session = with(&database, "SET synchronous_commit = off; SET statement_timeout = 7");
+    let session = with(&database, "SET synchronous_commit = off; SET statement_timeout = 70000");
     let shown =
         || ["synchronous_commit", "statement_timeout"].map(|of| rows(&session, &format!("SHOW {of}"))[0][1].clone());
-    assert_eq!(shown(), ["false", "7"]);
+    assert_eq!(shown(), ["false", "70000"]);
     for end in ["COMMIT", "ROLLBACK"] {
-        run(&session, "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = '5s'");
-        assert_eq!(shown(), ["true", "5000"]);
+        run(&session, "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL statement_timeout = '50s'");
+        assert_eq!(shown(), ["true", "50000"]);
         run(&session, end);
-        assert_eq!(shown(), ["false", "7"], "{end}");
+        assert_eq!(shown(), ["false", "70000"], "{end}");
     }
     // What is set beside it stays, even of the same setting.
     run(
         &session,
-        "BEGIN; SET LOCAL statement_timeout = 1000; SET statement_timeout = 2000; SET synchronous_commit = on",
+        "BEGIN; SET LOCAL statement_timeout = 30000; SET statement_timeout = 20000; SET synchronous_commit = on",
     );
-    assert_eq!(shown(), ["true", "2000"]);
+    assert_eq!(shown(), ["true", "20000"]);
     run(&session, "COMMIT");
-    assert_eq!(shown(), ["true", "2000"]);
+    assert_eq!(shown(), ["true", "20000"]);
     // Savepoints.
-    run(&session, "BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 3000; ROLLBACK TO s");
-    assert_eq!(shown()[1], "2000");
-    run(&session, "SET statement_timeout = 4000; COMMIT");
-    assert_eq!(shown()[1], "4000");
+    run(&session, "BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 30000; ROLLBACK TO s");
+    assert_eq!(shown()[1], "20000");
+    run(&session, "SET statement_timeout = 40000; COMMIT");
+    assert_eq!(shown()[1], "40000");
     run(&session, "BEGIN; SET LOCAL TIME ZONE 'Asia/Tokyo'; COMMIT; RESET statement_timeout");
     assert_eq!(shown()[1], "0");
     let told = fails(&session, "SET LOCAL statement_timeout = 1").to_string();

@@ -10,6 +10,7 @@
 
 mod compiled;
 mod direct;
+mod in_transaction;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -203,17 +204,22 @@ impl KeptWrite {
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        let types = self.parameters.iter();
-        if types.len() != values.len() || values.iter().zip(types).any(|(v, data_type)| v.data_type() != *data_type) {
-            return Ok(None);
-        }
-        let parameters = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
+        let Some(parameters) = self.parameters_of(values)? else { return Ok(None) };
         beside_others(&self.table, running, |table, running| {
             if running.catalog.ddl_version != self.ddl_version {
                 return Ok(Attempt::Alone);
             }
             self.carried_out(table, &parameters, running)
         })
+    }
+
+    /// Arrays of one value each; `None` for values of other types than those that it was planned for.
+    fn parameters_of(&self, values: &[ScalarValue]) -> Result<Option<Vec<ArrayRef>>> {
+        let types = self.parameters.iter();
+        if types.len() != values.len() || values.iter().zip(types).any(|(v, data_type)| v.data_type() != *data_type) {
+            return Ok(None);
+        }
+        Ok(Some(values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?))
     }
 
     /// Does what a statement without parameters says, for who writes the table alone, over whose state it was planned;

@@ -1,7 +1,7 @@
 //! COMMIT and ROLLBACK: what a transaction has written becomes everybody's in one moment, or nobody's.
 //!
 //! With the write turns of all tables that it has locked, alone and in the order of their numbers; a serializable one
-//! has those of the tables that it has read as well. What few rows it has written goes to the tables' deltas, as those
+//! has those of the tables that it has read as well, and one whose rows were all written by their keys shares them. What few rows it has written goes to the tables' deltas, as those
 //! of a small statement do, with one version and one record of the log; where it has changed names or columns, or
 //! written many rows, all of it becomes one change of the catalog's state, and segments.
 
@@ -13,6 +13,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use storage::{Part, TableRow};
 
+use super::by_keys::with_pending;
 use super::locking::{live_rows, stands_for_same};
 use super::serializable::is_serializable;
 use super::view::{gone, put_definitions};
@@ -21,7 +22,7 @@ use crate::catalog::index::{IndexedTable, indexed};
 use crate::catalog::journal::WrittenRows;
 use crate::catalog::merges::DeltaSize;
 use crate::catalog::transactions::Level;
-use crate::catalog::write_turns::WriteTurn;
+use crate::catalog::write_turns::{SharedTurn, WriteTurn};
 use crate::catalog::{CatalogState, Name, TableEntry, TableMeta};
 use crate::error::{Error, Result};
 use crate::run::config;
@@ -43,6 +44,14 @@ pub(crate) fn commit(
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
     let inner = &running.inner;
+    if state.level == Level::ReadCommitted && state.content.is_by_keys() {
+        let metas = state.locked.clone();
+        if let Some(committed) = commit_by_keys(transaction.open.id, state, running).transpose() {
+            end(transaction, state, inner);
+            metas.iter().for_each(|(table, meta)| merging::relieve(*table, meta, running));
+            return committed;
+        }
+    }
     let mut metas = state.locked.clone();
     if state.level == Level::Serializable && !state.content.is_empty() {
         let now = inner.catalog.state();
@@ -68,6 +77,19 @@ pub(crate) fn commit(
     end(transaction, state, inner);
     metas.iter().for_each(|(table, meta)| merging::relieve(*table, meta, running));
     committed
+}
+
+/// Commits rows that were all written by their keys, beside who else writes the tables; `None` where nothing was done.
+fn commit_by_keys(id: u64, state: &mut TransactionState, running: &Arc<RunningStatement>) -> Result<Option<()>> {
+    let locked = state.locked.clone();
+    let turns = locked.values().map(|meta| meta.write_turns.share(|| running.check()));
+    let turns: Vec<SharedTurn<'_>> = turns.collect::<Result<_>>()?;
+    let Some(writes) = small_writes(id, &state.content, running)? else { return Ok(None) };
+    let committed = commit_small(id, writes, running);
+    unlock(id, &locked, &running.inner);
+    state.locked.clear();
+    drop(turns);
+    committed.map(Some)
 }
 
 /// Undoes all that a transaction has written, and ends it.
@@ -113,7 +135,10 @@ fn make_everybodys(id: u64, content: &Content, running: &Arc<RunningStatement>) 
     {
         return commit_small(id, writes, running);
     }
-    commit_large(id, content, running)
+    match content.pending.is_empty() {
+        true => commit_large(id, content, running),
+        false => commit_large(id, &with_pending(id, content, running)?, running),
+    }
 }
 
 /// What a transaction has written of a table, as rows of its delta.
@@ -128,45 +153,69 @@ struct SmallWriteOf {
 
 /// What a transaction has written, where it is few rows of each table; else `None`.
 fn small_writes(id: u64, content: &Content, running: &RunningStatement) -> Result<Option<Vec<SmallWriteOf>>> {
-    let mut writes = Vec::with_capacity(content.tables.len());
+    let mut writes = Vec::with_capacity(content.tables.len() + content.pending.len());
     for (table, written) in &content.tables {
         let added = written.added();
-        let now = running.inner.catalog.state();
-        let now = now.by_id(*table).ok_or_else(|| gone(&written.table))?;
-        let dead = now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(id, &now.base));
         let count: usize = added.iter().map(Part::live_rows).sum();
-        if count + dead.len() > SMALL_ROWS_MAX || !now.has_room_for_delta() {
-            return Ok(None);
+        let rows = |now: &TableEntry| rows_of(&added, now);
+        let gone = || gone(&written.table);
+        match small_write(id, (*table, &gone), (count, &rows), running)? {
+            Some(write) => writes.extend(write),
+            None => return Ok(None),
         }
-        if count + dead.len() == 0 {
-            continue;
+    }
+    for (table, pending) in &content.pending {
+        let rows = |now: &TableEntry| pending.batch(&nullable(&now.base.schema));
+        let gone = || Error::Serialization("a table that was written was dropped by another transaction".into());
+        match small_write(id, (*table, &gone), (pending.count(), &rows), running)? {
+            Some(write) => writes.extend(write),
+            None => return Ok(None),
         }
-        let delta = match &now.delta {
-            Some(delta) => Arc::clone(delta),
-            None => {
-                let empty = Arc::new(TableDelta::empty(now, &|| running.inner.catalog.units())?);
-                running.inner.catalog.commit(|state| state.begin_delta(*table, &empty))?;
-                empty
-            }
-        };
-        // With the delta, which it may just have got.
-        let now = running.inner.catalog.state();
-        let now = Arc::clone(now.by_id(*table).ok_or_else(|| gone(&written.table))?);
-        let rows = rows_of(&added, &now)?;
-        let pin = now.newest_keys();
-        let mut changes = Vec::new();
-        for (number, index) in now.unique_indexes().enumerate() {
-            let blocked = |holder: u64| running.blocked_by(holder);
-            match key_changes(&now, number, index, &rows, &dead, (pin.as_ref(), &blocked))? {
-                Some(change) => changes.push(change),
-                // Two keys have one code.
-                None => return Ok(None),
-            }
-        }
-        let routed = Routed::of(&rows, &dead, &now, &delta)?;
-        writes.push(SmallWriteOf { table: now, delta, rows, dead, changes, routed });
     }
     Ok(Some(writes))
+}
+
+/// What is written of one table: `count` rows that it gets, and those that the transaction holds; nothing where it is
+/// none, `None` where it is not little.
+fn small_write(
+    id: u64,
+    (table, gone): (u64, &dyn Fn() -> Error),
+    (count, rows): (usize, &dyn Fn(&TableEntry) -> Result<RecordBatch>),
+    running: &RunningStatement,
+) -> Result<Option<Option<SmallWriteOf>>> {
+    let now = running.inner.catalog.state();
+    let now = now.by_id(table).ok_or_else(gone)?;
+    let dead = now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(id, &now.base));
+    if count + dead.len() > SMALL_ROWS_MAX || !now.has_room_for_delta() {
+        return Ok(None);
+    }
+    if count + dead.len() == 0 {
+        return Ok(Some(None));
+    }
+    let delta = match &now.delta {
+        Some(delta) => Arc::clone(delta),
+        None => {
+            let empty = Arc::new(TableDelta::empty(now, &|| running.inner.catalog.units())?);
+            running.inner.catalog.commit(|state| state.begin_delta(table, &empty))?;
+            empty
+        }
+    };
+    // With the delta, which it may just have got.
+    let now = running.inner.catalog.state();
+    let now = Arc::clone(now.by_id(table).ok_or_else(gone)?);
+    let rows = rows(&now)?;
+    let pin = now.newest_keys();
+    let mut changes = Vec::new();
+    for (number, index) in now.unique_indexes().enumerate() {
+        let blocked = |holder: u64| running.blocked_by(holder);
+        match key_changes(&now, number, index, &rows, &dead, (pin.as_ref(), &blocked))? {
+            Some(change) => changes.push(change),
+            // Two keys have one code.
+            None => return Ok(None),
+        }
+    }
+    let routed = Routed::of(&rows, &dead, &now, &delta)?;
+    Ok(Some(Some(SmallWriteOf { table: now, delta, rows, dead, changes, routed })))
 }
 
 /// The live rows of some segments of a table.

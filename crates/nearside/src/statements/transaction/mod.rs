@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
 
+pub(crate) mod by_keys;
 pub(crate) mod commit;
 pub(crate) mod locking;
 mod serializable;
