@@ -18,7 +18,7 @@
 //! it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +108,9 @@ constants! {
     /// What a byte that another node reads occupies of a controller, in bytes read locally. 1: no table tells how much
     /// remote readers disturb a controller; a factor shows what would follow if they did.
     remote_at_controller = 1.0;
+    /// Bytes that controllers move for a byte that a cpu reads of another node of its package: that byte there, the
+    /// rest at its own. 1: a byte is moved once.
+    moved_for_neighbours = 1.0;
     /// The share of a printed remote bandwidth that is left while other nodes pull too. 1: bandwidths are printed of
     /// one node that reads alone, and no table tells what queues on the way take of it.
     remote_under_load = 1.0;
@@ -119,6 +122,10 @@ constants! {
     result_ns_per_row = 6.0, code;
     /// Adding a code's value to a sum, in ns per row. 0.5: `bench/floors`.
     sum_ns_per_row = 0.5, code;
+    /// Uniting two sorted lists of positions, in ns per position written. 1.8: two lists of 100,000 of 5 million rows,
+    /// without branches, 2.44 on a core of an EPYC of the fourth generation, which is taken to be slower by their marks
+    /// (`machine/published.rs`).
+    unite_ns_per_row = 1.8, code;
     /// The work of a random access besides waiting for memory, in ns. 4: `bench/floors`.
     random_access_ns = 4.0, code;
     /// Looking a key up in an index, without waiting for memory, in ns. 17: `cargo run --release -p nearside-units
@@ -133,9 +140,11 @@ constants! {
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
-    /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads
-    /// in 1.63 s with two threads (`docs/design/speed.md`), reading Parquet included.
-    encode_ns_per_value = 28.0, code;
+    /// Encoding a value anew: dictionary and code, ns per value and thread. 24: `storage::repartition` of ten columns
+    /// of 17 to 26 bits in four parts, values far apart so that there are dictionaries. It takes 34 with 32 million
+    /// rows (28 with 8 million) on a core of an EPYC of the fourth generation beside other programs, where a look-up
+    /// takes 24 in place of 17.
+    encode_ns_per_value = 24.0, code;
     /// Moving pages between nodes, ns per byte and thread. 1.67: 600 MB/s of `move_pages`, Goglin and Furmento, IPDPS
     /// 2009.
     move_ns_per_byte = 1.67;
@@ -208,13 +217,13 @@ impl Constants {
 
 /// Which constants were read: a bit for each, by place.
 #[derive(Clone, Debug, Default)]
-struct Reads(Arc<AtomicU32>);
+struct Reads(Arc<AtomicU64>);
 
-const _: () = assert!(Constants::NAMES.len() <= 32, "a bit for each constant");
+const _: () = assert!(Constants::NAMES.len() <= 64, "a bit for each constant");
 
 impl Reads {
     fn note(&self, at: At) {
-        let bit = 1 << at as u32;
+        let bit = 1 << at as u64;
         // Mostly it is noted already; then the line is not written, and threads do not take it from each other.
         if self.0.load(Ordering::Relaxed) & bit == 0 {
             self.0.fetch_or(bit, Ordering::Relaxed);

@@ -283,6 +283,18 @@ pub enum Stealing {
     Any,
 }
 
+/// How a count unites the rows that its predicates found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unions {
+    /// By bits, a block at a time, as this product does: no list of theirs is ever written to memory.
+    Bitmap,
+    /// All lists of positions are merged into one.
+    AtOnce,
+    /// One list after the other is merged with what there is.
+    InTurn,
+}
+
 /// How many predicates each table gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -333,6 +345,8 @@ pub struct SubDomains {
     pub memory: Memory,
     /// What may be stolen.
     pub stealing: Stealing,
+    /// How rows that predicates found are united.
+    pub unions: Unions,
 }
 
 impl Default for SubDomains {
@@ -347,6 +361,7 @@ impl Default for SubDomains {
             workers: Where::Both,
             memory: Memory::Apart,
             stealing: Stealing::Off,
+            unions: Unions::Bitmap,
         }
     }
 }
@@ -373,6 +388,9 @@ pub struct Loops {
     pub q: f64,
     /// Seconds on one cpu per node, where no query is named.
     pub t: f64,
+    /// What a query reads while it computes, as a share of what one thread could read in the time; not waited for, so
+    /// not part of `q`.
+    pub hidden: f64,
     /// Columns that a query reads: memory that is not striped has each whole on one node, in turn.
     pub columns: u32,
     /// Whether memory is striped over the nodes; else it lies where it was first touched.
@@ -392,6 +410,7 @@ impl Default for Loops {
             query: 5,
             q: 0.2,
             t: 1.0,
+            hidden: 0.0,
             columns: 4,
             striped: true,
             aware: true,

@@ -250,6 +250,9 @@ fn check_loops(l: &Loops) -> Result<(), String> {
     if !((0.0..=1.0).contains(&l.q) && l.t.is_finite() && l.t > 0.0) {
         return Err(format!("q = {} and t = {}: q is a share, from 0 to 1, and t above 0 seconds", l.q, l.t));
     }
+    if !(0.0..=1.0).contains(&l.hidden) {
+        return Err(format!("hidden = {}: it is a share, from 0 to 1", l.hidden));
+    }
     Ok(())
 }
 

@@ -53,6 +53,8 @@ pub struct Shifting {
     pub all_seconds: f64,
     /// How long each half of them is.
     pub each_seconds: f64,
+    /// KiB of the pages that the index lies on, where it is simulated.
+    pub page_kib: u32,
     /// Keys of a statement, when measured. Simulated units send what a round of theirs has.
     pub batch: u32,
 }
@@ -66,6 +68,7 @@ impl Default for Shifting {
             period_ms: 100,
             all_seconds: 10.0,
             each_seconds: 20.0,
+            page_kib: 2048,
             batch: 128,
         }
     }
@@ -76,8 +79,8 @@ pub(super) fn check(s: &Shifting) -> Result<(), String> {
     if s.keys < KEYS_MIN {
         return Err(format!("keys = {}: give at least {KEYS_MIN}, so that each unit has some", s.keys));
     }
-    if s.period_ms == 0 || s.batch == 0 {
-        return Err("period_ms and batch must be above 0".to_string());
+    if s.period_ms == 0 || s.batch == 0 || s.page_kib == 0 {
+        return Err("period_ms, batch and page_kib must be above 0".to_string());
     }
     if !(LENGTHS.contains(&s.all_seconds) && LENGTHS.contains(&s.each_seconds)) {
         return Err(format!(

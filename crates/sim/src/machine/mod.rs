@@ -344,12 +344,23 @@ impl Machine {
         let mut uses = vec![(to, if from == to { 1.0 } else { constants.remote_at_controller() })];
         if from != to {
             uses.push((nodes + from, 1.0 / (self.figures.bandwidth[from][to] * constants.remote_under_load())));
+            let besides = self.moved_besides(from, to, constants);
+            if besides > 0.0 {
+                uses.push((from, besides));
+            }
         }
         uses.extend(self.routes[from][to].iter().map(|link| (2 * nodes + link, 1.0)));
         if self.fabric().is_some() {
             uses.push((2 * nodes + self.figures.links.len(), self.snoop_load(from, to, constants)));
         }
         uses
+    }
+
+    /// Bytes that the reading node's own controller moves for each byte that it reads of `to`.
+    pub fn moved_besides(&self, from: usize, to: usize, constants: &Constants) -> f64 {
+        let package = |node: usize| self.topology.nodes()[node].package;
+        let neighbours = from != to && package(from).is_some() && package(from) == package(to);
+        if neighbours { (constants.moved_for_neighbours() - 1.0).max(0.0) } else { 0.0 }
     }
 
     /// The fabric's bandwidth where it is a limit.

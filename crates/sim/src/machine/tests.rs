@@ -84,6 +84,19 @@ fn a_specification_has_links_and_routes() {
 }
 
 #[test]
+fn what_a_neighbours_memory_costs_besides_is_moved_by_the_own_controller() {
+    let machine = Machine::parse("2x2x4x2;latency=80,120,200;bandwidth=60G,40G,20G").unwrap();
+    let usual = Constants::default();
+    let more = usual.scaled("moved_for_neighbours", 1.5).unwrap();
+    let own = |to: usize, constants: &Constants| -> f64 {
+        machine.uses(0, to, constants).iter().filter(|(resource, _)| *resource == 0).map(|(_, amount)| amount).sum()
+    };
+    assert_eq!([0, 1, 2].map(|to| own(to, &usual)), [1.0, 0.0, 0.0]);
+    assert_eq!([0, 1, 2].map(|to| own(to, &more)), [1.0, 0.5, 0.0], "the other node of the package only");
+    assert_eq!(machine.moved_besides(0, 1, &more), 0.5);
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let faults = [
         (RING.replace("[0, 1]", "[0, 9]"), "its link from 0 to 9"),

@@ -138,7 +138,9 @@ impl<'a> Engine<'a> {
             planned: 0,
             events: BinaryHeap::new(),
             traffic: Traffic::new(machine, &options.constants, options.resolve),
-            pool: Pool::new(layout, options.settings, options.checked),
+            pool: Pool::new(layout, options.settings, options.checked, |slot| {
+                !options.resting.contains(&homes[slot.0 as usize])
+            }),
             plans: HashMap::new(),
             live: Vec::new(),
             free: Vec::new(),
@@ -420,7 +422,14 @@ impl<'a> Engine<'a> {
             && let Some((profile, units, phase)) = live.plan.tasks[task as usize].stages.get(stage as usize)
         {
             let tally = &mut self.tally;
-            self.traffic.moved(*profile, *units, |memory, bytes| tally.moved(node, memory, bytes));
+            let (machine, constants) = (self.machine, &self.options.constants);
+            self.traffic.moved(*profile, *units, |memory, bytes| {
+                tally.moved(node, memory, bytes);
+                let besides = machine.moved_besides(node, memory, constants);
+                if besides > 0.0 {
+                    tally.moved(node, node, bytes * besides);
+                }
+            });
             tally.computed(self.traffic.cpu_ns(*profile, *units));
             tally.phase(*phase, took_ns);
         }

@@ -72,6 +72,9 @@ pub struct Options {
     pub settings: Settings,
     /// Slots; `None` is one per cpu.
     pub threads: Option<usize>,
+    /// The places of nodes whose workers never work: their queues are there, and whoever may steal from them empties
+    /// them.
+    pub resting: Vec<usize>,
     /// How nodes are cut into thread groups.
     pub split: Split,
     /// Costs.
@@ -94,6 +97,7 @@ impl Default for Options {
             statements_max: None,
             settings: Settings::default(),
             threads: None,
+            resting: Vec::new(),
             split: Split::default(),
             constants: Constants::default(),
             dispatch_ns: 0,

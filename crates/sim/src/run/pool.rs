@@ -77,10 +77,16 @@ pub(super) struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    pub(super) fn new(layout: &'a Layout, settings: Settings, checked: bool) -> Pool<'a> {
+    /// A pool of the slots that `works` names: the others' queues are there, but nobody ever wakes up for them.
+    pub(super) fn new(
+        layout: &'a Layout,
+        settings: Settings,
+        checked: bool,
+        works: impl Fn(SlotId) -> bool,
+    ) -> Pool<'a> {
         let groups = layout.groups();
         let mut asleep = vec![BTreeSet::new(); groups.len()];
-        for (slot, place) in layout.slots().iter().enumerate() {
+        for (slot, place) in layout.slots().iter().enumerate().filter(|(slot, _)| works(SlotId(*slot as u32))) {
             asleep[place.group.0 as usize].insert(slot as u32);
         }
         Pool {
@@ -90,7 +96,7 @@ impl<'a> Pool<'a> {
             shared: vec![[0; QueueKind::COUNT]; groups.len()],
             total: 0,
             workers: vec![Worker::Asleep; layout.slots().len()],
-            asleep_total: layout.slots().len(),
+            asleep_total: asleep.iter().map(BTreeSet::len).sum(),
             asleep,
             working: vec![0; groups.len()],
             numbers: 0,

@@ -159,3 +159,20 @@ fn statements_that_are_dispatched_one_after_the_other_are_no_more_than_that_give
     assert!((per_second(50_000) / 10_000.0 - 1.0).abs() < 0.01, "{}", per_second(50_000));
     assert!(per_second(0) > 50_000.0);
 }
+
+#[test]
+fn tasks_where_everybody_rests_are_stolen_once_the_own_ones_are_done() {
+    let machine = Machine::parse("1x2x2x1;latency=100,150;bandwidth=40G,40G").unwrap();
+    let mut graph = Graph::new(1.0);
+    for node in [1, 1, 0, 0] {
+        graph.add(Task::new(near(&machine, node), TaskStage::cpu(1e6)).after([]));
+    }
+    let once = |resting: Vec<usize>| {
+        let options = Options { warm_up_ns: 0, resting, checked: true, ..options(Preset::Target) };
+        run(&machine, &options, &mut RepeatedStatement::new(graph.clone(), 1, 1)).unwrap()
+    };
+    let (all, half) = (once(Vec::new()), once(vec![1]));
+    assert_eq!((all.stolen, half.stolen), (0, 2));
+    assert_eq!((half.statements, half.nodes[1].busy), (1, 0.0));
+    assert!(half.latency.mean_ns() > 1.9 * all.latency.mean_ns(), "two cpus do what four did");
+}

@@ -49,7 +49,7 @@ const ENTRY_BYTES: f64 = 8.0;
 /// What a core's own cache holds; page tables that are no larger are found there.
 const NEAR_BYTES: f64 = 262_144.0;
 /// Bytes of a large page: what bulk memory of the product lies on.
-const LARGE_PAGE_BYTES: f64 = 2_097_152.0;
+pub(super) const LARGE_PAGE_BYTES: f64 = 2_097_152.0;
 /// Keys of a round unless said otherwise: as many as a sender of the product has on their way.
 pub const ROUND_KEYS: f64 = 8192.0;
 

@@ -34,7 +34,7 @@ use units::balancer::{
 use units::bench::shifting::hot_part;
 use units::routing::table::RangeTable;
 
-use super::lookup::{Commands, Index, Lookups, nodes_with_cpus};
+use super::lookup::{Commands, Index, LARGE_PAGE_BYTES, Lookups, nodes_with_cpus};
 use super::{At, Graph, Task, TaskStage, Workload};
 use crate::constants::Constants;
 use crate::machine::Machine;
@@ -77,6 +77,8 @@ pub struct Shifting {
     pub all_ns: u64,
     /// How long each range after that is.
     pub each_ns: u64,
+    /// Bytes of the pages that the index lies on.
+    pub page_bytes: u64,
     /// How long a [`Tick`] is.
     pub tick_ns: u64,
 }
@@ -92,6 +94,7 @@ impl Shifting {
             period_ns: 100_000_000,
             all_ns: 10_000_000_000,
             each_ns: 20_000_000_000,
+            page_bytes: LARGE_PAGE_BYTES as u64,
             tick_ns: 250_000_000,
         }
     }
@@ -198,10 +201,10 @@ impl ShiftingClients {
         let first = |unit: usize| (u128::from(what.keys) * unit as u128 / homes.len() as u128) as u64;
         let table = RangeTable::new((0..homes.len()).map(first).collect());
         ShiftingClients {
-            index: Lookups::new(
-                what.keys as f64,
-                Index::Units { commands: Commands::of_batches(1.0), processing: true },
-            ),
+            index: Lookups {
+                page_bytes: what.page_bytes as f64,
+                ..Lookups::new(what.keys as f64, Index::Units { commands: Commands::of_batches(1.0), processing: true })
+            },
             table: table.expect("there are as many keys as units"),
             movers: (0..movers).map(|_| Mover::default()).collect(),
             left: 0,

@@ -6,9 +6,15 @@
 //! that bandwidth of bytes, one after the other, as the thesis' model has it. Several cpus of a node wait longer for a
 //! byte, as the curve of that table by threads has it. The queries themselves were written by hand and are not at hand.
 //!
+//! What is read while something else is computed is not waited for and not part of `q` (section 5.2): `hidden` is how
+//! much, as a share of what one thread could read in the time.
+//!
 //! A loop with an adaptive grain is cut into as many tasks per cpu as balance it; with a fixed one into tasks that read
 //! `grain_kib` each, as the thesis' scheduler does it (section 3.3.1: always split until a range is no larger than the
 //! grain).
+//!
+//! A scheduler that does not know the nodes has as many threads, which nothing pins: the operating system places them
+//! on any cpu of the machine.
 //!
 //! # Limits
 //! Queries that Table 5.1 leaves out can be run with a `q` and `t` of one's own only. Memory that is not striped is
@@ -24,8 +30,8 @@ use sim::machine::MOVED_PER_WRITTEN;
 use sim::workload::stream::{Lies, Pass};
 use sim::workload::{Graph, RepeatedStatement, Task, TaskStage, near};
 
-use super::{Bench, GB, NS, RunError, metrics};
-use crate::declaration::{Loops, NbbTask};
+use super::{Bench, GB, NS, RunError, machine_of, metrics};
+use crate::declaration::{Loops, MachineUse, NbbTask};
 use crate::result::{Metric, Outcome};
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -41,11 +47,19 @@ const KIB: f64 = 1024.0;
 /// More tasks than this per node are no loop that a grain was chosen for.
 const TASKS_MAX: f64 = 1e6;
 
-pub(super) fn run(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
+pub(super) fn run(bench: Bench, l: &Loops, used: &MachineUse) -> Result<Outcome, RunError> {
     match l.task {
         NbbTask::Stream => triad(bench, l),
-        NbbTask::Query => query(bench, l),
+        NbbTask::Query if l.aware => query(bench, l),
+        NbbTask::Query => query(unpinned(bench, used)?, l),
     }
+}
+
+/// As many threads as `cpus_per_node` are of the whole machine, on whose cpus the operating system places them.
+fn unpinned(mut bench: Bench, used: &MachineUse) -> Result<Bench, RunError> {
+    bench.options.threads = Some(bench.machine.cpus());
+    bench.machine = machine_of(&MachineUse { cpus_per_node: 0, ..used.clone() })?;
+    Ok(bench)
 }
 
 fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
@@ -79,12 +93,14 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let q = job.q.max(0.0);
     // What each of the cpus gets of its node's memory while all of them wait; second threads of cores have no more than
     // what the node gives.
-    let node = &bench.machine.nodes()[bench.nodes()[0]];
-    let together = curve.get(node.cpus.min(node.cores).max(1) - 1).or(curve.last()).copied().unwrap_or(1.0) * GIB;
-    let waited_ns_per_byte = if node.cpus > node.cores { 0.0 } else { node.cpus as f64 / together * NS };
+    let cores = bench.machine.nodes()[bench.nodes()[0]].cores;
+    let threads = threads_per_node(&bench);
+    let together = curve.get(threads.min(cores).max(1) - 1).or(curve.last()).copied().unwrap_or(1.0) * GIB;
+    let waited_ns_per_byte = if threads > cores { 0.0 } else { threads as f64 / together * NS };
     let part = NodePart {
         cpu_ns: (1.0 - q) * job.t_s * NS,
         bytes: q * job.t_s * thread * MOVED_PER_WRITTEN,
+        hidden_bytes: l.hidden * job.t_s * thread * MOVED_PER_WRITTEN,
         waited_ns_per_byte: waited_ns_per_byte / MOVED_PER_WRITTEN,
     };
     bench.options.settings = if l.aware {
@@ -103,10 +119,18 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
+/// How many threads work for each node, wherever they are.
+fn threads_per_node(bench: &Bench) -> usize {
+    let threads = bench.options.threads.unwrap_or(bench.machine.cpus());
+    (threads / bench.nodes().len().max(1)).max(1)
+}
+
 /// A node's part of a query.
 struct NodePart {
     cpu_ns: f64,
     bytes: f64,
+    /// What is read while it computes.
+    hidden_bytes: f64,
     /// The least that a cpu waits for a byte.
     waited_ns_per_byte: f64,
 }
@@ -117,7 +141,7 @@ impl NodePart {
         if l.adaptive_grain {
             return Ok(cpus * TASKS_PER_CPU);
         }
-        let tasks = (self.bytes / (f64::from(l.grain_kib) * KIB)).ceil().max(1.0);
+        let tasks = ((self.bytes + self.hidden_bytes) / (f64::from(l.grain_kib) * KIB)).ceil().max(1.0);
         if tasks > TASKS_MAX {
             let reason = format!("grain_kib = {} makes {tasks:.0} tasks per node; give a larger grain", l.grain_kib);
             return Err(RunError::Refused(reason));
@@ -127,7 +151,7 @@ impl NodePart {
 
     fn graph(&self, bench: &Bench, l: &Loops) -> Result<Graph, RunError> {
         let nodes = bench.nodes();
-        let tasks = self.tasks(bench.machine.nodes()[nodes[0]].cpus, l)?;
+        let tasks = self.tasks(threads_per_node(bench), l)?;
         let columns = l.columns as usize;
         let mut graph = Graph::new(1.0);
         for (at, node) in nodes.iter().enumerate() {
@@ -135,7 +159,7 @@ impl NodePart {
                 let column = (at * tasks + task) * columns / (nodes.len() * tasks);
                 let from = if l.striped { *node } else { nodes[column % nodes.len()] };
                 let stages = vec![
-                    TaskStage::cpu(self.cpu_ns / tasks as f64),
+                    TaskStage::cpu(self.cpu_ns / tasks as f64).read(from, self.hidden_bytes / tasks as f64),
                     TaskStage::cpu(self.bytes * self.waited_ns_per_byte / tasks as f64)
                         .read(from, self.bytes / tasks as f64),
                 ];

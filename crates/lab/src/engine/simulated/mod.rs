@@ -82,7 +82,7 @@ impl Engine for SimEngine {
             Workload::Store(store) => store::run(bench, store),
             Workload::Shifting(shifting) => shifting::run(bench, shifting),
             Workload::SubDomains(settings) => sub_domains::run(bench, settings),
-            Workload::Loops(loops) => loops::run(bench, loops),
+            Workload::Loops(loops) => loops::run(bench, loops, &point.settings.machine),
             Workload::Recorded(statements) => recorded::run(bench, statements),
             Workload::Modelled(_) => Err(RunError::Refused("the model computes this; it is not simulated".to_string())),
         }?;

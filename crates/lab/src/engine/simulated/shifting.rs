@@ -20,6 +20,7 @@ pub(super) fn run(bench: Bench, s: &Shifting) -> Result<Outcome, RunError> {
         period_ns: u64::from(s.period_ms) * 1_000_000,
         all_ns: ns(s.all_seconds),
         each_ns: ns(s.each_seconds),
+        page_bytes: u64::from(s.page_kib) * 1024,
         ..shifting::Shifting::new(s.keys, s.balancer.0)
     };
     let bench = Bench { options: Options { warm_up_ns: 0, ..bench.options }, ..bench };

@@ -1,13 +1,18 @@
 //! Queries over tables on the sub-domains of a package (Greinsmark 2020, section 5).
 //!
 //! The first table lies on the first node, its copy on the second where the package has two; without sub-domains both
-//! lie on the package's one node. Workers are bound to a sub-domain by hard affinities: nobody else may take the tasks.
+//! lie on the package's one node.
 //!
-//! - A count scans each column of a predicate and writes the positions that qualify, four bytes each, beside the
-//!   worker.
+//! - A count scans each column of a predicate, each by tasks of its own, and writes the positions that qualify, four
+//!   bytes each, beside the worker; then, where rows are united by lists, a task per table merges and counts them.
+//!   Tasks wait in the queue of their table's sub-domain. Where workers are on one sub-domain only, the other has a
+//!   queue but nobody who works there: workers take their own queue's tasks first and steal the others' when it is
+//!   empty (section 2.6), so that they read one table after the other rather than both at a time.
 //! - A row is found by binary search in the sorted key column, then read from another column; the upper steps of the
 //!   search are in the last-level cache of the node where the table lies.
 //! - A join builds a hash table of the first table's keys and looks the second one's up in it.
+//!
+//! Workers that look rows up or join are bound to a sub-domain by hard affinities: nobody else may take the tasks.
 //!
 //! # Limits
 //! The scheduler's own placement of connections is not simulated; neither is what evicts what from a cache.
@@ -15,11 +20,10 @@
 use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
-use sim::workload::query::{Input, Query, QueryClients};
 use sim::workload::{Graph, LINE_BYTES, RepeatedStatement, Task, TaskStage, UnderWay, near};
 
 use super::{Bench, RunError, metrics};
-use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};
+use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Unions, Where};
 use crate::result::Outcome;
 
 const POSITION_BYTES: f64 = 4.0;
@@ -32,10 +36,10 @@ const ALWAYS: u64 = u64::MAX;
 pub(super) fn run(mut bench: Bench, s: &SubDomains) -> Result<Outcome, RunError> {
     let places = Places::of(&bench, s)?;
     bench.options.settings = settings_of(s);
+    bench.options.resting = places.resting(&bench, s);
     let found = match s.query {
         QueryKind::Count => {
-            let query = count(&bench, s, &places);
-            bench.run(&mut QueryClients::new(s.connections as usize, vec![query]))?
+            bench.run(&mut RepeatedStatement::new(count(&bench, s, &places), s.connections as usize, ALWAYS))?
         }
         QueryKind::Row => {
             bench.run(&mut RepeatedStatement::new(row(&bench, s, &places), s.connections as usize, ALWAYS))?
@@ -82,6 +86,16 @@ impl Places {
         Ok(Places { tables, workers })
     }
 
+    /// The nodes that have queues although nobody works there.
+    fn resting(&self, bench: &Bench, s: &SubDomains) -> Vec<usize> {
+        match (s.workers, s.query) {
+            (Where::A | Where::B, QueryKind::Count) => {
+                bench.nodes().into_iter().filter(|node| !self.workers.contains(node)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Where the tasks of a table ask to run: beside it where workers are there, else on all workers' nodes.
     fn near(&self, table: usize) -> Vec<usize> {
         let beside: Vec<usize> = self.tables[table].iter().copied().filter(|n| self.workers.contains(n)).collect();
@@ -91,9 +105,12 @@ impl Places {
 
 fn settings_of(s: &SubDomains) -> Settings {
     let bound = matches!(s.workers, Where::A | Where::B);
+    // Tasks of a table beside which nobody works are stolen by who works, whatever else may be.
+    let counts = s.query == QueryKind::Count;
     Settings {
-        affinities: if bound { Affinities::Hard } else { Affinities::Soft },
+        affinities: if bound && !counts { Affinities::Hard } else { Affinities::Soft },
         stealing: match s.stealing {
+            Stealing::Off if bound && counts => Steal::Neighbour,
             Stealing::Off => Steal::Off,
             Stealing::Neighbour => Steal::Neighbour,
             Stealing::Any => Steal::Any,
@@ -102,28 +119,52 @@ fn settings_of(s: &SubDomains) -> Settings {
     }
 }
 
-/// Scans of as many columns as each table has predicates.
-fn count(bench: &Bench, s: &SubDomains, places: &Places) -> Query {
+/// Scans of as many columns as each table has predicates, a task or more for each, and per table a task that unites
+/// what they found and counts it.
+///
+/// Tasks ask for the node of their table, whether anybody works there or not.
+fn count(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
     let constants = &bench.options.constants;
+    let layout: Layout = bench.options.layout(&bench.machine);
     let rows = s.rows as f64;
-    let found = rows * (s.range_pred as f64 / rows);
-    let scan = |table: usize, predicates: u32| {
-        let columns = f64::from(predicates);
-        let near = places.near(table);
-        // Positions of each column are written, and read again when they are united and counted.
-        Input {
-            nodes: places.tables[table].clone(),
-            bytes: columns * rows * f64::from(s.bits) / 8.0,
-            lines: 0.0,
-            cpu_ns: columns * (rows * constants.scan_ns_per_row() + found * constants.result_ns_per_row()),
-            result_bytes: columns * found * POSITION_BYTES,
-            result_node: (near.len() == 1).then_some(near[0]),
-            near,
+    let found = s.range_pred as f64;
+    let mut graph = Graph::new(1.0);
+    for (table, predicates) in [(0, s.predicates.first), (1, s.predicates.second)] {
+        if predicates == 0 {
+            continue;
         }
-    };
-    let both = [(0, s.predicates.first), (1, s.predicates.second)];
-    let inputs = both.into_iter().filter(|(_, predicates)| *predicates > 0).map(|(table, p)| scan(table, p)).collect();
-    Query { inputs, merge_ns: 0.0, tasks: None, kind: 0 }
+        let nodes = &places.tables[table];
+        let ids: Vec<_> = nodes.iter().map(|node| bench.machine.node_id(*node)).collect();
+        let tasks = hint(&layout, &ids, s.connections as usize, 0, Pieces::Parts(predicates as usize)).max(1);
+        let tasks = tasks.next_multiple_of(nodes.len());
+        // Fresh memory lies where the cpu is that writes it.
+        let beside = |node: usize| if places.workers.contains(&node) { node } else { places.workers[0] };
+        let share = 1.0 / tasks as f64;
+        let mut scans = Vec::new();
+        for task in 0..predicates as usize * tasks {
+            let node = nodes[task % nodes.len()];
+            let stage =
+                TaskStage::cpu(share * (rows * constants.scan_ns_per_row() + found * constants.result_ns_per_row()))
+                    .read(node, share * rows * f64::from(s.bits) / 8.0)
+                    .write(beside(node), share * found * POSITION_BYTES, constants);
+            scans.push(graph.add(Task::new(near(&bench.machine, node), stage)));
+        }
+        // Lists of what predicates found, in what they are united, in lists of one predicate.
+        let united = match s.unions {
+            Unions::AtOnce if predicates > 1 => f64::from(predicates),
+            Unions::Bitmap | Unions::AtOnce => 0.0,
+            Unions::InTurn => (2..=predicates).map(f64::from).sum(),
+        };
+        if s.unions != Unions::Bitmap {
+            let node = nodes[0];
+            // Each is read where it is united; the last is read once more, to be counted.
+            let stage = TaskStage::cpu(united * found * constants.unite_ns_per_row())
+                .read(beside(node), (united + f64::from(predicates)) * found * POSITION_BYTES)
+                .write(beside(node), united * found * POSITION_BYTES, constants);
+            graph.add(Task::new(near(&bench.machine, node), stage).after(scans));
+        }
+    }
+    graph
 }
 
 /// One row: a task without a node that it prefers, as the thesis has it, that follows lines one after the other.

@@ -109,3 +109,33 @@ fn a_large_result_takes_its_share_of_a_statement() {
     assert!(share("0.01", Metric::ScanShare) > 0.0 && share("0.01", Metric::LookupShare) == 0.0);
     assert!(share("0.1", Metric::OutputShare) > share("0.01", Metric::OutputShare));
 }
+
+#[test]
+fn workers_of_one_sub_domain_read_one_table_after_the_other_and_move_more_for_the_neighbours() {
+    let run = |set: &[&str]| outcome("subnuma2020/fig12", set, 5.0).expect("runs").metrics;
+    let both = run(&["workers=both"]);
+    let one = run(&["workers=a"]);
+    assert!(one[&Metric::Throughput] < 0.8 * both[&Metric::Throughput], "as many cpus would do as well");
+    let own = run(&["workers=a", "predicates=6+0"]);
+    let next = run(&["workers=a", "predicates=0+6"]);
+    assert!((next[&Metric::Throughput] / own[&Metric::Throughput] - 1.0).abs() < 0.02);
+    assert!(next[&Metric::MemoryTraffic] > 1.5 * own[&Metric::MemoryTraffic]);
+}
+
+#[test]
+fn uniting_lists_in_turn_moves_more_than_at_once_and_bits_move_nothing() {
+    let took = |set: &str| {
+        let set = ["workers=a", "predicates=6+0", "range_pred=1000000", set];
+        1.0 / figure("subnuma2020/fig14", &set, 10.0, Metric::Throughput)
+    };
+    // Without a system nothing is assumed of how it unites.
+    let [bitmap, at_once, in_turn] = ["system=", "unions=at-once", "unions=in-turn"].map(took);
+    assert!(in_turn > 1.05 * at_once && at_once > 1.02 * bitmap, "{bitmap} {at_once} {in_turn}");
+}
+
+#[test]
+fn threads_that_nothing_pins_may_be_on_any_cpu() {
+    let spread = |aware: &str| figure("nbb2011/fig41", &["cpus_per_node=2", aware], 3.0, Metric::RunSpread);
+    assert_eq!(spread("aware=true"), 0.0);
+    assert!(spread("aware=false") > 0.02, "some nodes have more threads than others, by chance");
+}
