@@ -163,7 +163,8 @@ impl Session {
         outcome
     }
 
-    /// Runs a statement of a transaction that writes or reads a row by its key; `None` where it has to go the usual way.
+    /// Runs a statement of a transaction that writes or reads a row by its key; `None` where it has to go the usual
+    /// way.
     fn locked_by_keys(
         &self,
         transaction: &Transaction,

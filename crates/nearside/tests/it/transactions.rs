@@ -315,7 +315,8 @@ fn rows_by_their_keys_are_written_among_other_statements() {
     let prepared = |sql: &str| own.prepare(sql).unwrap();
     let add = prepared("UPDATE accounts SET balance = balance + $2 WHERE id = $1");
     let put = prepared(
-        "INSERT INTO accounts VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance",
+        "INSERT INTO accounts VALUES ($1, $2)
+         ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance",
     );
     let take = prepared("DELETE FROM accounts WHERE id = $1");
     let note = prepared("INSERT INTO log VALUES ($1, $2)");

@@ -1,14 +1,14 @@
 //! Statements of a transaction that write or read one row by its key: without a plan, and without segments.
 //!
 //! A row that such a statement writes is pending ([`PendingRows`]): it is found by its key before the table's own rows
-//! are, and at COMMIT it becomes a row of the table's delta. The row of others that it takes the place of is held, beside
-//! who else writes the table: of two who want one row one gets it. A key that nobody has is locked, as those of other
-//! statements are, with the table's write turn alone. Whatever else the transaction does makes what is pending part of
-//! its own tables first ([`with_pending`]).
+//! are, and at COMMIT it becomes a row of the table's delta. The row of others that it takes the place of is held,
+//! beside who else writes the table: of two who want one row one gets it. A key that nobody has is locked, as those of
+//! other statements are, with the table's write turn alone. Whatever else the transaction does makes what is pending
+//! part of its own tables first ([`with_pending`]).
 //!
 //! # Limits
-//! READ COMMITTED, tables with one unique index at most, statements that leave keys as they are, 65,536 rows of a table.
-//! Others go the usual way.
+//! READ COMMITTED, tables with one unique index at most, statements that leave keys as they are, 65,536 rows of a
+//! table. Others go the usual way.
 
 use std::sync::Arc;
 

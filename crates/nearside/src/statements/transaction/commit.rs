@@ -1,9 +1,10 @@
 //! COMMIT and ROLLBACK: what a transaction has written becomes everybody's in one moment, or nobody's.
 //!
 //! With the write turns of all tables that it has locked, alone and in the order of their numbers; a serializable one
-//! has those of the tables that it has read as well, and one whose rows were all written by their keys shares them. What few rows it has written goes to the tables' deltas, as those
-//! of a small statement do, with one version and one record of the log; where it has changed names or columns, or
-//! written many rows, all of it becomes one change of the catalog's state, and segments.
+//! has those of the tables that it has read as well, and one whose rows were all written by their keys shares them.
+//! What few rows it has written goes to the tables' deltas, as those of a small statement do, with one version and one
+//! record of the log; where it has changed names or columns, or written many rows, all of it becomes one change of the
+//! catalog's state, and segments.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
