@@ -176,12 +176,15 @@ fn small_writes(id: u64, content: &Content, running: &RunningStatement) -> Resul
     Ok(Some(writes))
 }
 
+/// Gives rows in the columns of a table as it is now.
+type RowsOf<'a> = dyn Fn(&TableEntry) -> Result<RecordBatch> + 'a;
+
 /// What is written of one table: `count` rows that it gets, and those that the transaction holds; nothing where it is
 /// none, `None` where it is not little.
 fn small_write(
     id: u64,
     (table, gone): (u64, &dyn Fn() -> Error),
-    (count, rows): (usize, &dyn Fn(&TableEntry) -> Result<RecordBatch>),
+    (count, rows): (usize, &RowsOf<'_>),
     running: &RunningStatement,
 ) -> Result<Option<Option<SmallWriteOf>>> {
     let now = running.inner.catalog.state();
