@@ -21,6 +21,7 @@ pub mod uniform;
 pub mod work;
 mod writes;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -63,9 +64,17 @@ enum What {
 
 /// A database with these many slots; one per usable cpu unless given.
 fn database_of(threads: Option<u16>) -> Result<Database, Failure> {
+    database_in(None, threads)
+}
+
+/// The same in a folder, where one is given.
+fn database_in(folder: Option<&Path>, threads: Option<u16>) -> Result<Database, Failure> {
     let mut builder = Database::builder();
     if let Some(threads) = threads {
         builder = builder.threads(usize::from(threads));
+    }
+    if let Some(folder) = folder {
+        builder = builder.folder(folder);
     }
     Ok(builder.build()?)
 }

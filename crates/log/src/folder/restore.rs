@@ -30,7 +30,7 @@ impl Folder {
     /// there then is opened like any folder. What is copied is checked.
     ///
     /// # Errors
-    /// [`OpenError`]: [`OpenOutOfLog`](OpenError::OutOfLog) for a time that the folder does not go back to.
+    /// [`OpenError`]: [`OpenError::OutOfLog`] for a time that the folder does not go back to.
     pub fn restore(
         files: &Arc<dyn Files>,
         from: &Path,

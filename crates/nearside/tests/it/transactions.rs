@@ -445,6 +445,8 @@ fn what_was_not_read_may_be_changed_by_others() {
         ("SELECT count(*) FROM t WHERE k BETWEEN 3 AND 4", "UPDATE t SET k = 9 WHERE id = 1", false),
         ("SELECT sum(id) FROM t WHERE v LIKE 'text 1%' AND k > 5", "UPDATE t SET v = 'text 1' WHERE id = 7", true),
         ("SELECT sum(id) FROM t WHERE v LIKE 'text 1%' AND k > 5", "UPDATE t SET v = 'text 1' WHERE id = 2", false),
+        // A condition that fails for what came since.
+        ("SELECT count(*) FROM t WHERE 10 / k > 3", "INSERT INTO t VALUES (105, 0, '')", true),
         // All of a table, by a join or a subquery too.
         ("SELECT count(*) FROM t", "INSERT INTO t VALUES (102, 0, '')", true),
         ("SELECT a.v FROM t a JOIN t b ON a.id = b.k WHERE a.id = 3", "DELETE FROM t WHERE id = 8", true),

@@ -23,6 +23,7 @@ use nearside::{Database, Prepared, ScalarValue, Session};
 use random::Random;
 use serde_json::{Value, json};
 
+use super::database_in;
 use super::report::{Better, Figure, Output, percentile, report, write_head};
 use crate::failure::Failure;
 use crate::size::thousands;
@@ -175,14 +176,7 @@ fn one_row(prepared: &Prepared, values: &[ScalarValue]) -> Result<(), Failure> {
 /// Measures and prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let json = Output::open(arguments.json.as_deref())?;
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    if let Some(folder) = &arguments.database {
-        builder = builder.folder(folder);
-    }
-    let database = builder.build()?;
+    let database = database_in(arguments.database.as_deref(), arguments.threads)?;
     if !database.table_names().is_empty() {
         return Err(Failure::new("the folder has tables already; name one that is empty or not there"));
     }

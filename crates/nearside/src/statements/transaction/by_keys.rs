@@ -171,6 +171,10 @@ impl<'a> ByKeys<'a> {
             return Ok(None);
         }
         let (state, pin) = running.home.pinned();
+        // Columns are those that the query was planned with.
+        if state.ddl_version != running.catalog.ddl_version {
+            return Ok(None);
+        }
         let Some(now) = state.by_id(table).filter(|now| index == 0 && now.unique_indexes().count() == 1) else {
             return Ok(None);
         };

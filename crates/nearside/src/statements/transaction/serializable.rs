@@ -147,12 +147,15 @@ fn rows_at(whole: &TableVersion, mut rows: Vec<(usize, u32)>, table: &TableEntry
     rows.chunk_by(|a, b| a.0 == b.0).map(of_segment).collect()
 }
 
-/// Whether a scan passes any of some rows.
+/// Whether a scan passes any of some rows; a condition that fails for one might have failed the statement, too.
 fn gives_any(scan: &FilteredScan, rows: &TableVersion, running: &Arc<RunningStatement>) -> Result<bool> {
     let rows = if scan.has_row_ids { rows.with_row_ids(ROW_ID) } else { rows.clone() };
     let plan = scan.plan.over(&Arc::new(rows)).ok_or_else(|| Error::Internal("a scan that is none".into()))?;
     let plan = CheckedPlan::new(plan.limit(0, Some(1))).map_err(ExecError::from)?;
     let schema = Arc::clone(plan.schema());
-    let found = query::start_bound(plan, schema, Arc::clone(running), true).collect_all()?;
-    Ok(found.iter().any(|batch| batch.num_rows() > 0))
+    match query::start_bound(plan, schema, Arc::clone(running), true).collect_all() {
+        Ok(found) => Ok(found.iter().any(|batch| batch.num_rows() > 0)),
+        Err(error @ (Error::Cancelled | Error::Timeout | Error::Memory(_))) => Err(error),
+        Err(_) => Ok(true),
+    }
 }
