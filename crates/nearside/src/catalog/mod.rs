@@ -252,7 +252,7 @@ pub(crate) struct CatalogState {
 }
 
 impl CatalogState {
-    /// Settings of the database that are not at their defaults, as they were given.
+    /// Settings of the database that are not at their defaults, as they are shown.
     pub(crate) fn settings(&self) -> &Arc<BTreeMap<String, String>> {
         &self.settings
     }

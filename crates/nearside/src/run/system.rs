@@ -162,8 +162,10 @@ pub(crate) fn alter(alter: &AlterSystem, inner: &Arc<Inner>, is_stopped: &(dyn F
         let setting = find(name).ok_or_else(|| not_system(name, inner))?;
         let before = inner.catalog.state().settings().get(setting.name).cloned();
         apply(setting, inner, value)?;
+        // As it is shown: '1d' was given, and 86400 is kept, which whoever opens the folder reads.
+        let value = value.map(|_| (setting.value)(inner));
         let kept = inner.catalog.commit(|state| {
-            state.set_setting(setting.name, value);
+            state.set_setting(setting.name, value.as_deref());
             Ok(())
         });
         // What cannot be kept is not so.

@@ -71,7 +71,7 @@ fn a_folder_goes_back_to_any_point_of_its_window() {
     let session = opened(&folder);
     session.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT); INSERT INTO t VALUES (0, 0)").unwrap();
     let too_early = Utc::now() - chrono::Duration::days(1);
-    session.execute("ALTER SYSTEM SET nearside.restore_window_s = 3600").unwrap();
+    session.execute("ALTER SYSTEM SET nearside.restore_window_s = '1h'").unwrap();
     let sum = |session: &Session| {
         let is_there = rows(session, "SELECT table_name FROM information_schema.tables WHERE table_name = 't'").len();
         if is_there == 0 {
@@ -111,6 +111,12 @@ fn a_folder_goes_back_to_any_point_of_its_window() {
     let told = restore_folder(&folder, &then, moments[0].1).unwrap_err().to_string();
     assert!(told.contains("is in use by"), "{told}");
     drop(session);
+    // Whoever opens it keeps what there is, also by the checkpoint that opening makes.
+    let session = opened(&folder);
+    assert_eq!(rows(&session, "SHOW nearside.restore_window_s")[0][1], "3600");
+    session.execute("CHECKPOINT").unwrap();
+    drop(session);
+    drop(opened(&folder));
     assert!(check_folder(&folder).unwrap().history > 2);
     for (step, at, wanted) in &moments {
         let from = if step % 2 == 0 { &folder } else { &backup };
