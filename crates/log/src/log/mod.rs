@@ -1,8 +1,8 @@
 //! The log of commits: records in the order of their numbers, in files that are made before they are needed.
 //!
-//! A record is written when it is appended, so its order is that of the calls, and it is refused there and then if
-//! there is no room. What makes it last is the next sync, which one of those who wait for theirs does for all: the
-//! *leader*. Who does not wait is covered by the next leader, or by [`Log::flush`].
+//! A record gets its place when it is appended, so its order is that of the calls, and it is refused there and then if
+//! there is no room. It stays in a buffer until one of those who wait for theirs writes and syncs for all: the *leader*.
+//! Who does not wait is covered by the next leader, or by [`Log::flush`].
 //!
 //! ```text
 //! log-0000000000000007:  head (first LSN 41) | frame 41 | frame 42 | frame 43 | zeros, as far as the file was made
@@ -14,11 +14,15 @@
 //!   before it is on the disk by then: its head says where the log goes on, whatever is left behind that place in the
 //!   file before.
 //! - Syncs come one after the other: of two at the same time the system tells only one about an error.
+//! - Of what was appended all is in the file but for the buffer, which has the rest without a gap. A leader takes the
+//!   buffer along and writes it without the lock; what comes meanwhile lies behind it.
 //! - After a failed sync, or a failed write that is no lack of room, nothing is written any more. What a record that
 //!   was refused left behind has no end and is overwritten by the next.
 //!
 //! # Limits
-//! Files are not used again, but removed by checkpoints. A record has less than 4 GiB.
+//! Files are not used again, but removed by checkpoints. A record has less than 4 GiB. A file's room is taken when it is
+//! made, so the buffer finds it; where a file system has none after all, that ends writing, since others have seen what
+//! the buffer has.
 
 mod frame;
 mod read;
@@ -27,6 +31,7 @@ mod scan;
 mod tests;
 
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -37,7 +42,7 @@ use crate::error::{Health, OpenError, ReadError, WriteError};
 use crate::files::{File, Files, read_exact_at, write_all_at};
 use crate::format::{HEAD_BYTES, Head, crc};
 use crate::point::Lsn;
-use frame::{FrameHead, Place, frame_bytes};
+use frame::{FrameHead, HEADER_BYTES, Place, frame_bytes};
 pub(crate) use read::{LogFile, bounds, chain, read_end};
 pub use read::{Record, Replay};
 
@@ -46,7 +51,7 @@ const MAGIC: [u8; 8] = *b"NSIDELOG";
 const KIND_MARK: u16 = u16::MAX;
 /// Longest payload.
 const PAYLOAD_BYTES_MAX: u64 = u32::MAX as u64 - 64;
-/// Payloads up to this are copied behind their headers, so that they are written by one call.
+/// Payloads up to this are copied behind their headers into the buffer; a longer one is written there and then.
 const COPY_BYTES_MAX: usize = 64 * 1024;
 
 /// How a log is written.
@@ -54,13 +59,15 @@ const COPY_BYTES_MAX: usize = 64 * 1024;
 pub struct LogOptions {
     /// Bytes that a file is made with; a longer record gets a file of its own.
     pub file_bytes: u64,
+    /// Bytes of records that wait to be written together at most; with 0 each is written when it is appended.
+    pub buffer_bytes: usize,
     /// Microseconds since 1970. Times of records never fall, whatever it says.
     pub clock: fn() -> u64,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { file_bytes: 16 << 20, clock: system_time_us }
+        LogOptions { file_bytes: 16 << 20, buffer_bytes: 1 << 20, clock: system_time_us }
     }
 }
 
@@ -102,7 +109,10 @@ struct State {
     /// Syncs that succeeded.
     syncs: u64,
     time_us: u64,
+    /// The last frames before `offset`, which are not in the file yet.
     buffer: Vec<u8>,
+    /// Memory for the next buffer.
+    spare: Vec<u8>,
     /// The files that are there and the first record of each.
     firsts: Vec<(u64, Lsn)>,
 }
@@ -158,6 +168,7 @@ impl Log {
             syncs: 0,
             time_us: tail.time_us,
             buffer: Vec::new(),
+            spare: Vec::new(),
             firsts: chain.iter().map(|file| (file.number, file.first)).collect(),
         };
         Ok(Log { place, options, health, state: Mutex::new(state), synced: Condvar::new() })
@@ -195,17 +206,21 @@ impl Log {
             kind,
         };
         let place = Place { folder: self.place.folder, file: state.number, offset: state.offset };
-        state.buffer.clear();
+        let before = state.buffer.len();
         head.encode(place, &mut state.buffer);
         let written = match payload.len() <= COPY_BYTES_MAX {
             true => {
                 state.buffer.extend_from_slice(payload);
                 head.tail(&mut state.buffer);
-                write_all_at(&*state.file, state.offset, &state.buffer)
+                if state.buffer.len() > self.options.buffer_bytes { state.write_buffer(bytes) } else { Ok(()) }
             }
-            false => write_long(state, &head, payload),
+            false => state.write_long(&head, payload),
         };
-        written.map_err(|error| self.place.failed(&self.health, &state.path, "writing", &error))?;
+        if let Err(error) = written {
+            // What others have appended before is still to be written, where there is room for it.
+            state.buffer.truncate(before);
+            return Err(self.place.failed(&self.health, &state.path, "writing", &error));
+        }
         state.offset += bytes;
         state.next = Lsn(head.lsn.0 + 1);
         state.time_us = head.time_us;
@@ -227,17 +242,25 @@ impl Log {
             }
             state.is_syncing = true;
             let (file, path, written) = (Arc::clone(&state.file), state.path.clone(), state.next.0 - 1);
-            let outcome = MutexGuard::unlocked(&mut state, || file.sync_data());
+            let spare = mem::take(&mut state.spare);
+            let mut buffer = mem::replace(&mut state.buffer, spare);
+            let begin = state.offset - buffer.len() as u64;
+            let outcome = MutexGuard::unlocked(&mut state, || {
+                write_all_at(&*file, begin, &buffer).map_err(|error| ("writing", error))?;
+                file.sync_data().map_err(|error| ("syncing", error))
+            });
             state.is_syncing = false;
             match outcome {
                 Ok(()) => {
                     state.durable = state.durable.max(written);
                     state.syncs += 1;
                 }
-                Err(error) => {
-                    self.health.stop(&path, "syncing", &error);
+                Err((what, error)) => {
+                    self.health.stop(&path, what, &error);
                 }
             }
+            buffer.clear();
+            state.spare = buffer;
             self.synced.notify_all();
         }
         Ok(())
@@ -311,8 +334,14 @@ impl Log {
     /// As [`flush`](Self::flush).
     pub(crate) fn extent(&self, from: u64) -> Result<Extent, WriteError> {
         self.flush()?;
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         // What was appended meanwhile is copied too: whoever made it durable or not, it is whole.
+        while state.is_syncing {
+            self.synced.wait(&mut state);
+        }
+        self.health.check()?;
+        let written = state.write_buffer(0);
+        written.map_err(|error| self.place.failed(&self.health, &state.path, "writing", &error))?;
         let numbers = state.firsts.iter().map(|(number, _)| *number).filter(|number| *number >= from);
         let files = numbers.map(|number| (number, (number == state.number).then_some(state.offset))).collect();
         Ok(Extent { files, last: Lsn(state.next.0 - 1) })
@@ -325,6 +354,8 @@ impl Log {
             return self.health.check();
         }
         if state.durable < state.next.0 - 1 {
+            let written = state.write_buffer(0);
+            written.map_err(|error| self.health.stop(&state.path, "writing", &error))?;
             let synced = state.file.sync_data();
             synced.map_err(|error| self.health.stop(&state.path, "syncing", &error))?;
             state.durable = state.next.0 - 1;
@@ -377,15 +408,27 @@ fn file_of(firsts: &[(u64, Lsn)], lsn: Lsn) -> u64 {
     before.or(firsts.first()).map_or(0, |(number, _)| *number)
 }
 
-/// Writes a record that is too long to be copied; its end is written last.
-fn write_long(state: &mut State, head: &FrameHead, payload: &[u8]) -> io::Result<()> {
-    write_all_at(&*state.file, state.offset, &state.buffer)?;
-    let mut offset = state.offset + state.buffer.len() as u64;
-    write_all_at(&*state.file, offset, payload)?;
-    offset += payload.len() as u64;
-    state.buffer.clear();
-    head.tail(&mut state.buffer);
-    write_all_at(&*state.file, offset, &state.buffer)
+impl State {
+    /// Writes what is in the buffer, which ends `ahead` bytes behind `offset`.
+    fn write_buffer(&mut self, ahead: u64) -> io::Result<()> {
+        let begin = self.offset + ahead - self.buffer.len() as u64;
+        write_all_at(&*self.file, begin, &self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes a record that is too long to be copied, its head in the buffer behind others; its end is written last.
+    fn write_long(&mut self, head: &FrameHead, payload: &[u8]) -> io::Result<()> {
+        let begin = self.offset + HEADER_BYTES as u64 - self.buffer.len() as u64;
+        write_all_at(&*self.file, begin, &self.buffer)?;
+        let payload_at = self.offset + HEADER_BYTES as u64;
+        write_all_at(&*self.file, payload_at, payload)?;
+        let mut end = Vec::new();
+        head.tail(&mut end);
+        write_all_at(&*self.file, payload_at + payload.len() as u64, &end)?;
+        self.buffer.clear();
+        Ok(())
+    }
 }
 
 /// Makes a file of the log, which is on the disk when this returns. It gets its name when it is whole.

@@ -11,7 +11,7 @@ use crate::{Folder, FolderOptions};
 const PATH: &str = "db";
 
 fn options(file_bytes: u64) -> FolderOptions {
-    FolderOptions { log: LogOptions { file_bytes, clock: || 7 }, until: None }
+    FolderOptions { log: LogOptions { file_bytes, buffer_bytes: 0, clock: || 7 }, until: None }
 }
 
 fn shared(files: &SimFiles) -> Arc<dyn Files> {
@@ -158,6 +158,28 @@ fn a_frame_that_was_refused_halfway_is_none() {
         folder.log().flush().unwrap();
         assert_eq!(payloads(&reopened(&files.crashed(&mut OnlySynced)).unwrap()), [vec![1], vec![6]]);
     }
+}
+
+/// Records that wait together are written by one call, in their order; one that finds no room takes none along.
+#[test]
+fn a_buffer_is_written_by_one_call() {
+    let files = SimFiles::new();
+    let log = LogOptions { file_bytes: 1 << 20, buffer_bytes: 4096, clock: || 7 };
+    let folder = Folder::create(shared(&files), Path::new(PATH), &FolderOptions { log, until: None }).unwrap();
+    let before = files.calls();
+    for number in 0..20 {
+        folder.log().append(1, &[number]).unwrap();
+    }
+    assert_eq!(files.calls(), before);
+    files.fail_at(before, Failure::FullAfterHalf);
+    let error = folder.log().append(1, &[20; 5000]).unwrap_err();
+    assert!(matches!(error, WriteError::Full { .. }), "{error}");
+    folder.log().append(1, &[21]).unwrap();
+    let before = files.calls();
+    folder.log().flush().unwrap();
+    assert_eq!(files.calls() - before, 2, "a write and a sync");
+    let expected: Vec<Vec<u8>> = (0..20).chain([21]).map(|number| vec![number]).collect();
+    assert_eq!(payloads(&reopened(&files.crashed(&mut OnlySynced)).unwrap()), expected);
 }
 
 /// Loses the sectors of this list and keeps the others: each is asked for once, in order.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use storage::Serial;
 
-use super::world::{PATH, Progress, Step, World, recovered, shared};
+use super::world::{BUFFER_BYTES, PATH, Progress, Step, World, recovered, shared};
 use crate::Folder;
 use crate::files::sim::{All, Chooser, Drawn, Each, OnlySynced, Planted, SimFiles};
 
 /// The disk and what was promised, before each call of a run.
 type Moments = Vec<(SimFiles, Progress)>;
 
-fn moments(steps: &[Step], planted: Option<Planted>) -> Moments {
+fn moments(steps: &[Step], planted: Option<Planted>, buffer_bytes: usize) -> Moments {
     let files = SimFiles::new();
     if let Some(fault) = planted {
         files.plant(fault);
@@ -23,7 +23,7 @@ fn moments(steps: &[Step], planted: Option<Planted>) -> Moments {
     let moments: Arc<Mutex<Moments>> = Arc::default();
     let (of_hook, known) = (Arc::clone(&moments), Arc::clone(&progress));
     files.before_changes(move |files| of_hook.lock().push((files.copied(), known.lock().clone())));
-    let mut world = World::create(&files, &progress).unwrap();
+    let mut world = World::create(&files, &progress, buffer_bytes).unwrap();
     for step in steps {
         world.step(*step).unwrap();
     }
@@ -64,14 +64,14 @@ fn verdict(crashed: &SimFiles, progress: &Progress) -> Result<usize, String> {
 }
 
 /// Looks at outcomes of each moment: at every one where there are no more than `each_max`, else at some.
-fn first_fault(moments: &Moments, each_max: usize, drawn: u64) -> Result<usize, String> {
+/// What was appended survives the end of the process where nothing is buffered.
+fn first_fault(moments: &Moments, each_max: usize, drawn: u64, buffer_bytes: usize) -> Result<usize, String> {
     let mut looked = 0;
     for (number, (files, progress)) in moments.iter().enumerate() {
         // The process ends and the machine goes on, for a while: what is done then rests on what was not synced.
         let killed = verdict(&files.killed(), progress);
-        if killed.map_err(|fault| format!("moment {number}, killed: {fault}"))?
-            < progress.numbers.len().saturating_sub(1)
-        {
+        let kept = killed.map_err(|fault| format!("moment {number}, killed: {fault}"))?;
+        if buffer_bytes == 0 && kept < progress.numbers.len().saturating_sub(1) {
             return Err(format!("moment {number}, killed: what was appended is gone"));
         }
         let mut look = |chooser: &mut dyn Chooser, what: &str| {
@@ -124,15 +124,18 @@ fn long(seed: u64) -> Vec<Step> {
 
 #[test]
 fn every_outcome_of_a_short_run_opens_right() {
-    let looked = first_fault(&moments(&SHORT, None), 600, 50).unwrap();
-    assert!(looked > 500, "{looked}");
+    for buffer_bytes in BUFFER_BYTES {
+        let looked = first_fault(&moments(&SHORT, None, buffer_bytes), 600, 50, buffer_bytes).unwrap();
+        assert!(looked > 500, "{looked}");
+    }
 }
 
 #[test]
 fn outcomes_of_long_runs_open_right() {
     let mut looked = 0;
-    for seed in 0..5 {
-        looked += first_fault(&moments(&long(seed), None), 2, 3).unwrap_or_else(|fault| panic!("run {seed}: {fault}"));
+    for (seed, buffer_bytes) in (0..6).zip(BUFFER_BYTES.into_iter().cycle()) {
+        let moments = moments(&long(seed), None, buffer_bytes);
+        looked += first_fault(&moments, 2, 3, buffer_bytes).unwrap_or_else(|fault| panic!("run {seed}: {fault}"));
     }
     assert!(looked > 2000, "{looked}");
 }
@@ -141,15 +144,17 @@ fn outcomes_of_long_runs_open_right() {
 #[test]
 fn planted_faults_are_found() {
     for fault in [Planted::NoFolderSync, Planted::NoFileSync] {
-        let found = first_fault(&moments(&SHORT, Some(fault)), 600, 50);
-        assert!(found.is_err(), "{fault:?}");
+        for buffer_bytes in BUFFER_BYTES {
+            let found = first_fault(&moments(&SHORT, Some(fault), buffer_bytes), 600, 50, buffer_bytes);
+            assert!(found.is_err(), "{fault:?}");
+        }
     }
 }
 
 /// A check agrees: what crashes leave is whole.
 #[test]
 fn what_a_crash_leaves_passes_the_check() {
-    let moments = moments(&long(7), None);
+    let moments = moments(&long(7), None, 0);
     let mut checked = 0;
     for (number, (files, progress)) in moments.iter().enumerate().step_by(3) {
         let crashed = files.crashed(&mut Drawn::new(number as u64));

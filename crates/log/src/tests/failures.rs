@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::world::{PATH, Progress, Step, World, recovered};
+use super::world::{BUFFER_BYTES, PATH, Progress, Step, World, recovered};
 use crate::files::sim::{All, Drawn, Failure, OnlySynced, SimFiles};
 use crate::{OpenError, WriteError};
 
@@ -24,9 +24,10 @@ const STEPS: [Step; 12] = [
 ];
 
 /// Runs the steps, of which some fail; returns whether writing ended.
-fn run(files: &SimFiles, progress: &Arc<Mutex<Progress>>) -> bool {
+fn run(files: &SimFiles, progress: &Arc<Mutex<Progress>>, buffer_bytes: usize) -> bool {
     // Whoever cannot make or open a folder tries again.
-    let made = World::create(files, progress).or_else(|_| World::create(files, progress));
+    let create = || World::create(files, progress, buffer_bytes);
+    let made = create().or_else(|_| create());
     let mut world = made.unwrap_or_else(|error| panic!("{error}"));
     let mut has_ended = false;
     for step in STEPS {
@@ -59,35 +60,39 @@ fn run(files: &SimFiles, progress: &Arc<Mutex<Progress>>) -> bool {
     has_ended
 }
 
-fn calls() -> u64 {
+fn calls(buffer_bytes: usize) -> u64 {
     let files = SimFiles::new();
-    run(&files, &Arc::default());
+    run(&files, &Arc::default(), buffer_bytes);
     files.calls()
 }
 
 #[test]
 fn every_call_may_fail() {
-    let calls = calls();
-    assert!(calls > 100, "{calls}");
-    for failure in [Failure::Disk, Failure::Full, Failure::FullAfterHalf] {
-        for call in 0..calls {
-            let files = SimFiles::new();
-            files.fail_at(call, failure);
-            let progress: Arc<Mutex<Progress>> = Arc::default();
-            run(&files, &progress);
-            let progress = progress.lock().clone();
-            for outcome in 0..4 {
-                let crashed = match outcome {
-                    0 => files.crashed(&mut OnlySynced),
-                    1 => files.crashed(&mut All),
-                    seed => files.crashed(&mut Drawn::new(seed * 77 + call)),
-                };
-                let recovered = recovered(&crashed, PATH, None);
-                let (_, _, numbers) = recovered.unwrap_or_else(|error| panic!("{failure:?} at {call}: {error}"));
-                let is_right = progress.numbers.starts_with(&numbers) && numbers.len() >= progress.durable;
-                assert!(is_right, "{failure:?} at {call}: {numbers:?} of {progress:?}");
-            }
+    for buffer_bytes in BUFFER_BYTES {
+        let calls = calls(buffer_bytes);
+        assert!(calls > 100, "{calls}");
+        for failure in [Failure::Disk, Failure::Full, Failure::FullAfterHalf] {
+            (0..calls).for_each(|call| fails_at(call, failure, buffer_bytes));
         }
+    }
+}
+
+fn fails_at(call: u64, failure: Failure, buffer_bytes: usize) {
+    let files = SimFiles::new();
+    files.fail_at(call, failure);
+    let progress: Arc<Mutex<Progress>> = Arc::default();
+    run(&files, &progress, buffer_bytes);
+    let progress = progress.lock().clone();
+    for outcome in 0..4 {
+        let crashed = match outcome {
+            0 => files.crashed(&mut OnlySynced),
+            1 => files.crashed(&mut All),
+            seed => files.crashed(&mut Drawn::new(seed * 77 + call)),
+        };
+        let recovered = recovered(&crashed, PATH, None);
+        let (_, _, numbers) = recovered.unwrap_or_else(|error| panic!("{failure:?} at {call}: {error}"));
+        let is_right = progress.numbers.starts_with(&numbers) && numbers.len() >= progress.durable;
+        assert!(is_right, "{failure:?} at {call}: {numbers:?} of {progress:?}");
     }
 }
 
@@ -96,7 +101,7 @@ fn every_call_may_fail() {
 fn a_full_disk_is_got_over() {
     let files = SimFiles::new();
     let progress: Arc<Mutex<Progress>> = Arc::default();
-    let mut world = World::create(&files, &progress).unwrap();
+    let mut world = World::create(&files, &progress, 0).unwrap();
     let mut refused = 0;
     for round in 0..30 {
         files.set_room((round % 3 == 1).then_some(2000));

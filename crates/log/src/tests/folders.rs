@@ -35,7 +35,7 @@ fn allocators(columns: usize) -> Vec<ColumnAllocator> {
 }
 
 fn new(files: &SimFiles) -> Folder {
-    Folder::create(shared(files), Path::new(PATH), &options()).unwrap()
+    Folder::create(shared(files), Path::new(PATH), &options(0)).unwrap()
 }
 
 fn data_files(files: &SimFiles) -> Vec<PathBuf> {
@@ -54,23 +54,23 @@ fn a_folder_belongs_to_one_process() {
     let path = dir.path().join("a/b");
     let files: Arc<dyn Files> = Arc::new(Disk);
     assert!(!Folder::exists(&*files, &path).unwrap());
-    let error = Folder::open(Arc::clone(&files), &path, &options()).unwrap_err();
+    let error = Folder::open(Arc::clone(&files), &path, &options(0)).unwrap_err();
     assert!(matches!(error, OpenError::NotADatabase { .. }), "{error}");
-    let folder = Folder::create(Arc::clone(&files), &path, &options()).unwrap();
+    let folder = Folder::create(Arc::clone(&files), &path, &options(0)).unwrap();
     assert!(Folder::exists(&*files, &path).unwrap());
     let me = format!("process {}", std::process::id());
-    let again = Folder::open(Arc::clone(&files), &path, &options()).unwrap_err();
+    let again = Folder::open(Arc::clone(&files), &path, &options(0)).unwrap_err();
     assert!(matches!(&again, OpenError::Locked { owner, .. } if *owner == me), "{again}");
     let checked = Folder::check(&files, &path, &Serial).unwrap_err();
     assert!(checked.to_string().contains(&me), "{checked}");
-    let new = Folder::create(Arc::clone(&files), &path, &options()).unwrap_err();
+    let new = Folder::create(Arc::clone(&files), &path, &options(0)).unwrap_err();
     assert!(matches!(new, OpenError::NotEmpty { .. }), "{new}");
     drop(folder);
-    Folder::open(Arc::clone(&files), &path, &options()).unwrap();
+    Folder::open(Arc::clone(&files), &path, &options(0)).unwrap();
     let foreign = dir.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
     std::fs::write(foreign.join("letter"), "dear").unwrap();
-    let error = Folder::create(files, &foreign, &options()).unwrap_err();
+    let error = Folder::create(files, &foreign, &options(0)).unwrap_err();
     assert!(matches!(error, OpenError::NotEmpty { .. }), "{error}");
     assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1, "nothing was put there");
 }
@@ -93,7 +93,7 @@ fn a_checkpoint_writes_what_is_not_there_yet() {
     assert_eq!((report.files, report.bytes, report.removed), (0, 0, 0));
     drop(folder);
     // Nor is what was loaded, a column that was added apart.
-    let folder = Folder::open(shared(&files), Path::new(PATH), &options()).unwrap();
+    let folder = Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap();
     assert_eq!((folder.catalog(), folder.segments(), folder.segment_shape(0)), (&b"two"[..], 1, (3000, 2)));
     let loaded = folder.load_segment(0, &allocators(2), 0).unwrap();
     let schema = Schema::new(vec![Field::new("n", DataType::Int64, true), Field::new("w", DataType::Utf8View, true)]);
@@ -127,7 +127,7 @@ fn segments_share_dictionaries_as_they_did() {
     checkpoint.segment(first).unwrap();
     checkpoint.commit(Lsn(0), b"").unwrap();
     drop(folder);
-    let folder = Folder::open(shared(&files), Path::new(PATH), &options()).unwrap();
+    let folder = Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap();
     let loaded: Vec<Segment> = std::thread::scope(|scope| {
         let load = |segment| {
             let folder = &folder;
@@ -169,7 +169,7 @@ fn filled() -> SimFiles {
 }
 
 fn read_all(files: &SimFiles) -> Result<(), OpenError> {
-    let folder = Folder::open(shared(files), Path::new(PATH), &options())?;
+    let folder = Folder::open(shared(files), Path::new(PATH), &options(0))?;
     for segment in 0..folder.segments() {
         let segment = folder.load_segment(segment, &allocators(2), 0)?;
         segment.columns().iter().for_each(|column| drop(column.slice(0..segment.rows())));
@@ -226,14 +226,14 @@ fn another_version_is_told() {
     let sum = crate::format::crc(&bytes[..60]).to_le_bytes();
     bytes[60..64].copy_from_slice(&sum);
     files.put(&path, bytes);
-    let error = Folder::open(shared(&files), Path::new(PATH), &options()).unwrap_err().to_string();
+    let error = Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap_err().to_string();
     assert!(error.contains("format version 9, this program reads 1"), "{error}");
 }
 
 fn world() -> (SimFiles, World) {
     let files = SimFiles::new();
     let progress: Arc<Mutex<Progress>> = Arc::default();
-    let world = World::create(&files, &progress).unwrap();
+    let world = World::create(&files, &progress, 0).unwrap();
     (files, world)
 }
 
@@ -299,7 +299,7 @@ fn now_us() -> u64 {
 /// Records of the times 100, 200, .., each in a file of its own or several in one.
 fn timed(files: &SimFiles, file_bytes: u64) -> FolderOptions {
     NOW.set(0);
-    let log = LogOptions { file_bytes, clock: now_us };
+    let log = LogOptions { file_bytes, buffer_bytes: 0, clock: now_us };
     let options = FolderOptions { log, until: None };
     let folder = Folder::create(shared(files), Path::new(PATH), &options).unwrap();
     for number in 1..=9_i64 {
@@ -350,7 +350,7 @@ fn a_point_of_time_is_restored_for_good() {
 /// that it has.
 fn with_history(files: &SimFiles, file_bytes: u64) -> FolderOptions {
     NOW.set(0);
-    let log = LogOptions { file_bytes, clock: now_us };
+    let log = LogOptions { file_bytes, buffer_bytes: 0, clock: now_us };
     let options = FolderOptions { log, until: None };
     let folder = Folder::create(shared(files), Path::new(PATH), &options).unwrap();
     folder.set_window(400);

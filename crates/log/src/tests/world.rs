@@ -55,10 +55,14 @@ pub struct World {
     numbers: Vec<i64>,
     next: i64,
     backups: usize,
+    options: FolderOptions,
 }
 
-pub fn options() -> FolderOptions {
-    FolderOptions { log: LogOptions { file_bytes: 1024, clock: || 7 }, until: None }
+/// A log that writes each record when it is appended, and one that writes several together.
+pub const BUFFER_BYTES: [usize; 2] = [0, 600];
+
+pub fn options(buffer_bytes: usize) -> FolderOptions {
+    FolderOptions { log: LogOptions { file_bytes: 1024, buffer_bytes, clock: || 7 }, until: None }
 }
 
 pub fn shared(files: &SimFiles) -> Arc<dyn Files> {
@@ -101,7 +105,11 @@ pub type Recovered = (Folder, Vec<Arc<Segment>>, Vec<i64>);
 
 /// Opens a folder as a database does: its segments, and all numbers.
 pub fn recovered(files: &SimFiles, path: &str, until: Option<Until>) -> Result<Recovered, OpenError> {
-    let folder = Folder::open(shared(files), Path::new(path), &FolderOptions { until, ..options() })?;
+    recovered_with(files, path, &FolderOptions { until, ..options(0) })
+}
+
+fn recovered_with(files: &SimFiles, path: &str, options: &FolderOptions) -> Result<Recovered, OpenError> {
+    let folder = Folder::open(shared(files), Path::new(path), options)?;
     let load = |segment| folder.load_segment(segment, &allocators(), segment).map(Arc::new);
     let segments = (0..folder.segments()).map(load).collect::<Result<Vec<_>, ReadError>>()?;
     let mut numbers: Vec<i64> = segments.iter().flat_map(|segment| numbers_of(segment)).collect();
@@ -115,10 +123,11 @@ pub fn recovered(files: &SimFiles, path: &str, until: Option<Until>) -> Result<R
 }
 
 impl World {
-    pub fn create(files: &SimFiles, progress: &Arc<Mutex<Progress>>) -> Result<World, OpenError> {
+    pub fn create(files: &SimFiles, progress: &Arc<Mutex<Progress>>, buffer_bytes: usize) -> Result<World, OpenError> {
+        let options = options(buffer_bytes);
         let folder = match Folder::exists(files, Path::new(PATH))? {
-            true => Folder::open(shared(files), Path::new(PATH), &options())?,
-            false => Folder::create(shared(files), Path::new(PATH), &options())?,
+            true => Folder::open(shared(files), Path::new(PATH), &options)?,
+            false => Folder::create(shared(files), Path::new(PATH), &options)?,
         };
         progress.lock().exists = true;
         Ok(World {
@@ -130,6 +139,7 @@ impl World {
             numbers: Vec::new(),
             next: 1,
             backups: 0,
+            options,
         })
     }
 
@@ -209,9 +219,10 @@ impl World {
 
     fn reopen(&mut self) -> Result<(), OpenError> {
         // The lock is given back before it is taken.
-        let other = Folder::create(Arc::new(SimFiles::new()), Path::new(PATH), &options())?;
+        let other = Folder::create(Arc::new(SimFiles::new()), Path::new(PATH), &self.options)?;
         drop(std::mem::replace(&mut self.folder, other));
-        let reopened = recovered(&self.files, PATH, None).or_else(|_| recovered(&self.files, PATH, None));
+        let open = || recovered_with(&self.files, PATH, &self.options);
+        let reopened = open().or_else(|_| open());
         let (folder, segments, numbers) = reopened?;
         self.in_segments = segments.iter().map(|segment| segment.rows()).sum();
         (self.folder, self.segments) = (folder, segments);
