@@ -241,6 +241,11 @@ impl OpenData {
         Ok((&item.head, Blobs { data: self, item }, offset))
     }
 
+    /// Bytes of the blobs of an item; 0 where there is no such item.
+    pub(crate) fn item_bytes(&self, item: u32) -> u64 {
+        self.items.get(item as usize).map_or(0, |item| item.blobs.iter().map(|blob| blob.bytes).sum())
+    }
+
     /// Reads everything and compares the checksums.
     ///
     /// # Errors

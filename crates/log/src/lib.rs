@@ -51,9 +51,10 @@
 //! drop(folder);
 //!
 //! // The next process: the checkpoint's segments, then what came behind it.
-//! let folder = Folder::open(files, &dir.path().join("db"), &FolderOptions::default())?;
-//! let segment = folder.load_segment(folder.catalog()[0] as usize, &[ColumnAllocator::unplaced()], 0)?;
-//! assert_eq!(segment.rows(), 1000);
+//! let folder = Arc::new(Folder::open(files, &dir.path().join("db"), &FolderOptions::default())?);
+//! let segment = folder.segment(folder.catalog()[0] as usize, vec![ColumnAllocator::unplaced()], 0)?;
+//! // Its column is read now.
+//! assert_eq!(segment.stored_columns()[0].load()?.len(), 1000);
 //! let records: Vec<_> = folder.replay().collect::<Result<_, _>>()?;
 //! assert_eq!((records.len(), records[0].payload.as_slice()), (1, &b"insert into t"[..]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -83,6 +83,11 @@ impl CodedColumn {
         self.id
     }
 
+    /// The same under another number.
+    pub(crate) fn numbered(self, id: ColumnId) -> CodedColumn {
+        CodedColumn { id, ..self }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows

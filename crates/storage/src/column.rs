@@ -62,6 +62,15 @@ impl Column {
         }
     }
 
+    /// The same column under another number, for one that had it before it was read.
+    pub(crate) fn numbered(self, id: ColumnId) -> Column {
+        match self {
+            Column::Coded(column) => Column::Coded(column.numbered(id)),
+            Column::Plain(column) => Column::Plain(column.numbered(id)),
+            Column::RowIds(column) => Column::RowIds(column),
+        }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         match self {

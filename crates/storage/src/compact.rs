@@ -238,7 +238,7 @@ fn stage_live_rows(
     let mut stager = Stager::new(Arc::clone(&relaxed), allocator.clone());
     for from in rows.clone().step_by(GRANULE_ROWS) {
         let granule = from..rows.end.min(from + GRANULE_ROWS);
-        let columns = version.segment.columns().iter();
+        let columns = version.segment.columns();
         let (columns, count) = match &version.deleted {
             None => (columns.map(|column| column.slice(granule.clone())).collect::<Vec<_>>(), granule.len()),
             Some(deleted) => {

@@ -111,6 +111,9 @@ pub enum StoreError {
     /// A table cannot be cut into parts like this; the text says why and what would do.
     #[error("{0}")]
     BadPartitioner(String),
+    /// A column that is on the disk could not be read.
+    #[error(transparent)]
+    Source(Box<dyn std::error::Error + Send + Sync>),
     /// The budget or the node's memory is used up.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -31,7 +31,7 @@ use crate::mover::{Mover, PlaceReport};
 use crate::parallel::{Parallel, map};
 use crate::placement::{ColumnAllocator, ColumnPlacement, Placement};
 use crate::plain::PlainData;
-use crate::segment::{Part, Segment, SegmentVersion};
+use crate::segment::{Part, Segment, SegmentVersion, StoredColumn};
 use crate::table::TableVersion;
 use crate::types::Physical;
 pub use rows::place_rows;
@@ -87,7 +87,7 @@ pub fn place_parts(
 /// made.
 pub(crate) fn settled(part: Part, allocators: &[ColumnAllocator], parallel: &dyn Parallel) -> Result<Part, StoreError> {
     let Some(first) = part.segments.first() else { return Ok(part) };
-    let columns = first.segment.columns().iter().zip(allocators);
+    let columns = first.segment.columns().zip(allocators);
     let wish = |(column, of): (&Arc<Column>, _)| wish_for_settling(column, of);
     let wishes: Vec<Wish<'_>> = columns.map(wish).collect();
     if wishes.iter().all(Option::is_none) {
@@ -141,11 +141,11 @@ fn placed(
 impl Replacements {
     fn apply(&self, part: &Part, wishes: &[Wish<'_>]) -> Part {
         let segments = part.segments.iter().map(|version| {
-            let columns = version.segment.columns().iter().enumerate();
-            let columns: Vec<_> = columns
-                .map(|(i, column)| match wishes.get(i).copied().flatten() {
-                    Some(_) => self.column(column),
-                    None => Arc::clone(column),
+            let columns = version.segment.stored_columns().iter().enumerate();
+            let columns: Vec<StoredColumn> = columns
+                .map(|(i, stored)| {
+                    let wished = wishes.get(i).copied().flatten().and_then(|_| stored.resident());
+                    wished.and_then(|column| self.column(column)).map_or_else(|| stored.clone(), StoredColumn::Resident)
                 })
                 .collect();
             let of_column = |(i, index): (usize, &Option<Arc<Index>>)| {
@@ -154,7 +154,7 @@ impl Replacements {
                 Some(Arc::clone(placed.unwrap_or(index)))
             };
             let indexes: Vec<_> = version.segment.indexes().iter().enumerate().map(of_column).collect();
-            let kept = columns.iter().zip(version.segment.columns()).all(|(new, old)| Arc::ptr_eq(new, old))
+            let kept = columns.iter().zip(version.segment.stored_columns()).all(|(new, old)| new.is(old))
                 && indexes.iter().zip(version.segment.indexes()).all(|(new, old)| match (new, old) {
                     (Some(new), Some(old)) => Arc::ptr_eq(new, old),
                     _ => true,
@@ -169,27 +169,27 @@ impl Replacements {
         Part { segments: segments.collect() }
     }
 
-    /// The column with what was replaced; itself where nothing was.
-    fn column(&self, column: &Arc<Column>) -> Arc<Column> {
-        match column.as_ref() {
+    /// The column with what was replaced, if anything was.
+    fn column(&self, column: &Column) -> Option<Arc<Column>> {
+        match column {
             Column::Coded(coded) => {
                 let codes = coded.codes().and_then(|copies| self.codes.get(&address(copies.first())));
                 let dictionary = self.dictionaries.get(&address(coded.dictionary()));
                 if codes.is_none() && dictionary.is_none() {
-                    return Arc::clone(column);
+                    return None;
                 }
                 let codes = codes.or(coded.codes()).cloned();
                 let dictionary = dictionary.unwrap_or(coded.dictionary());
-                Arc::new(Column::Coded(coded.moved(codes, Arc::clone(dictionary))))
+                Some(Arc::new(Column::Coded(coded.moved(codes, Arc::clone(dictionary)))))
             }
             Column::Plain(plain) => {
                 let new = |data: &Copies<Arc<PlainData>>| self.values.get(&address(data.first()));
                 if plain.pieces().iter().all(|piece| new(&piece.data).is_none()) {
-                    return Arc::clone(column);
+                    return None;
                 }
-                Arc::new(Column::Plain(plain.moved(|data| new(data).unwrap_or(data).clone())))
+                Some(Arc::new(Column::Plain(plain.moved(|data| new(data).unwrap_or(data).clone()))))
             }
-            Column::RowIds(_) => Arc::clone(column),
+            Column::RowIds(_) => None,
         }
     }
 }

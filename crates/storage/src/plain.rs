@@ -97,6 +97,11 @@ impl PlainColumn {
         self.id
     }
 
+    /// The same under another number.
+    pub(crate) fn numbered(self, id: ColumnId) -> PlainColumn {
+        PlainColumn { id, ..self }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows

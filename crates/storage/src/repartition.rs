@@ -300,7 +300,7 @@ fn stage_run(run: &Run<'_>, part: u16, schema: &SchemaRef, stager: &mut Stager) 
         if positions.is_empty() {
             continue;
         }
-        let columns = run.version.segment.columns().iter();
+        let columns = run.version.segment.columns();
         let columns: Vec<ArrayRef> = if positions.len() == routes.len() {
             columns.map(|column| column.slice(start..start + routes.len())).collect()
         } else {

@@ -19,8 +19,10 @@ use crate::constant::constant_column;
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
 use crate::index::Index;
+use crate::on_disk::{ColumnOnDisk, load_columns};
+use crate::parallel::Parallel;
 use crate::placement::ColumnAllocator;
-use crate::segment::{Part, Segment, SegmentVersion};
+use crate::segment::{Part, Segment, SegmentVersion, StoredColumn};
 use crate::types::{surface_schema, surface_type};
 pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
 pub use find::{Keys, RowPlace};
@@ -48,7 +50,7 @@ pub struct RowsToDelete {
 }
 
 /// A column and the index on it, if there is one.
-type IndexedColumn = (Arc<Column>, Option<Arc<Index>>);
+type IndexedColumn = (StoredColumn, Option<Arc<Index>>);
 
 impl TableVersion {
     /// A table without rows; types are brought to their surface types.
@@ -66,14 +68,14 @@ impl TableVersion {
         self.parts.iter().flat_map(|part| &part.segments)
     }
 
-    /// Bytes of codes, dictionaries, values, indexes and bitmaps; a dictionary that segments share counts once.
+    /// Bytes of codes, dictionaries, values, indexes and bitmaps in memory; a dictionary that segments share counts once.
     pub fn bytes(&self) -> usize {
         let mut seen = HashSet::new();
         let mut bytes = 0;
         for version in self.segments() {
             bytes += version.deleted.as_ref().map_or(0, |deleted| deleted.bytes());
             bytes += version.segment.indexes().iter().flatten().map(|index| index.bytes()).sum::<usize>();
-            for column in version.segment.columns() {
+            for column in version.segment.stored_columns().iter().filter_map(StoredColumn::resident) {
                 bytes += column.bytes_codes();
                 if let Some(coded) = column.as_coded()
                     && seen.insert(coded.dictionary().id())
@@ -83,6 +85,25 @@ impl TableVersion {
             }
         }
         bytes
+    }
+
+    /// Columns that are on the disk and not in memory yet, of those that are wanted.
+    pub fn on_disk(&self, is_wanted: impl Fn(usize) -> bool) -> Vec<&Arc<ColumnOnDisk>> {
+        let columns = self.segments().flat_map(|version| version.segment.stored_columns().iter().enumerate());
+        let wanted = columns.filter(|(place, _)| is_wanted(*place));
+        let of = wanted.filter_map(|(_, column)| match column {
+            StoredColumn::OnDisk(column) if column.get().is_none() => Some(column),
+            _ => None,
+        });
+        of.collect()
+    }
+
+    /// Brings columns into memory that are on the disk, those of all segments that are wanted.
+    ///
+    /// # Errors
+    /// [`StoreError::Source`], [`StoreError::Memory`], [`StoreError::Interrupted`]; some may have come.
+    pub fn load(&self, is_wanted: impl Fn(usize) -> bool, parallel: &dyn Parallel) -> Result<(), StoreError> {
+        load_columns(self.on_disk(is_wanted), parallel)
     }
 
     /// With the rows of `part` behind the others: its segments join the last part, or become the first.
@@ -178,7 +199,8 @@ impl TableVersion {
         let data_type = surface_type(field.data_type());
         let schema = self.schema_with(|fields| fields.push(field.clone().with_data_type(data_type.clone())));
         self.with_columns(schema, |part, rows, columns| {
-            columns.push((Arc::new(constant_column(&data_type, value, rows, &allocator_of_part(part))?), None));
+            let column = constant_column(&data_type, value, rows, &allocator_of_part(part))?;
+            columns.push((StoredColumn::Resident(Arc::new(column)), None));
             Ok(())
         })
     }
@@ -215,9 +237,9 @@ impl TableVersion {
         let mut place = 0;
         let mut numbered = |version: &SegmentVersion| {
             let rows = version.segment.rows();
-            let ids = Arc::new(Column::RowIds(RowIds { segment: place, rows }));
+            let ids = StoredColumn::Resident(Arc::new(Column::RowIds(RowIds { segment: place, rows })));
             place += 1;
-            let columns = version.segment.columns().iter().cloned().chain([ids]).collect();
+            let columns = version.segment.stored_columns().iter().cloned().chain([ids]).collect();
             let indexes = version.segment.indexes().iter().cloned().chain([None]).collect();
             let segment = Arc::new(Segment::indexed(rows, columns, indexes));
             SegmentVersion { segment, deleted: version.deleted.clone() }
@@ -282,7 +304,7 @@ impl TableVersion {
             let mut segments = Vec::with_capacity(part.segments.len());
             for version in &part.segments {
                 let rows = version.segment.rows();
-                let of_segment = version.segment.columns().iter().zip(version.segment.indexes());
+                let of_segment = version.segment.stored_columns().iter().zip(version.segment.indexes());
                 let mut columns = of_segment.map(|(column, index)| (column.clone(), index.clone())).collect();
                 change(index, rows, &mut columns)?;
                 let (columns, indexes) = columns.into_iter().unzip();

@@ -112,7 +112,7 @@ impl Checkpoint<'_> {
         known.history.extend(before);
         let Known { columns, dictionaries, loose, .. } = &mut *known;
         let is_there = |place: &ItemPlace| used.contains(&place.file) || loose.contains_key(&place.file);
-        columns.retain(|_, place| is_there(place));
+        columns.retain(|_, of| is_there(&of.place) && of.dictionary.as_ref().is_none_or(is_there));
         dictionaries.retain(|_, place| is_there(place));
         drop(known);
         folder.forget_history();

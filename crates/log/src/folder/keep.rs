@@ -42,38 +42,31 @@ impl Folder {
     pub(super) fn kept(&self, segment: &Segment, pace: &Pace<'_>) -> Result<(KeptFiles, SegmentEntry), WriteError> {
         self.writable()?;
         let mut kept = self.hold();
-        let dictionaries = self.dictionaries_of(segment, &mut kept, pace)?;
-        let mut columns = Vec::with_capacity(segment.columns().len());
-        let mut fresh: Vec<(usize, &Column, ColumnId)> = Vec::new();
-        for column in segment.columns() {
+        let mut columns = Vec::with_capacity(segment.stored_columns().len());
+        let mut fresh: Vec<(ColumnId, &Column)> = Vec::new();
+        for column in segment.stored_columns() {
             let id = column.id().expect("tables have no columns of row numbers");
-            let known = kept.find(|known| known.columns.get(&id));
-            let place = match (known, fresh.iter().position(|(_, _, other)| *other == id)) {
-                (Some(place), _) => Ok(place),
-                // Twice in one segment: it is written once.
-                (None, Some(twin)) => Err(fresh[twin].0),
-                (None, None) => {
-                    fresh.push((columns.len(), column, id));
-                    Err(columns.len())
-                }
-            };
-            let dictionary = column.as_coded().map(|coded| coded.dictionary().id());
-            columns.push((place, dictionary.and_then(|id| dictionaries.get(&id).copied())));
+            let known = kept.find_column(id);
+            // Twice in one segment: it is written once.
+            let is_new = known.is_none() && fresh.iter().all(|(other, _)| *other != id);
+            if is_new {
+                // What is not on the disk is in memory.
+                fresh.push((id, column.load().map_err(unread)?));
+            }
+            columns.push(known.ok_or(id));
         }
-        let items = fresh.iter().map(|(_, column, _)| written(write_column(column))).collect::<Result<Vec<_>, _>>()?;
-        let file = self.write_file(&items, &mut kept, pace)?;
-        let place_of = |number: usize| {
-            let item = fresh.iter().position(|(place, _, _)| *place == number)?;
-            Some(ItemPlace { file: file?, item: item as u32 })
-        };
-        let mut known = self.known.lock();
-        known.columns.extend(fresh.iter().filter_map(|(place, _, id)| Some((*id, place_of(*place)?))));
-        drop(known);
-        let entry = |(place, dictionary): (Result<ItemPlace, usize>, Option<ItemPlace>)| {
-            let place = place.or_else(|number| place_of(number).ok_or(number));
-            ColumnEntry { place: place.expect("every column was written"), dictionary }
-        };
-        let columns = columns.into_iter().map(entry).collect();
+        let dictionaries = self.dictionaries_of(&fresh, &mut kept, pace)?;
+        let items = fresh.iter().map(|(_, column)| written(write_column(column))).collect::<Result<Vec<_>, _>>()?;
+        let mut entries = HashMap::with_capacity(fresh.len());
+        if let Some(file) = self.write_file(&items, &mut kept, pace)? {
+            for ((id, column), item) in fresh.iter().zip(0..) {
+                let dictionary = column.as_coded().map(|coded| coded.dictionary().id());
+                let dictionary = dictionary.and_then(|id| dictionaries.get(&id).copied());
+                entries.insert(*id, ColumnEntry { place: ItemPlace { file, item }, dictionary });
+            }
+            self.known.lock().columns.extend(entries.iter().map(|(id, entry)| (*id, *entry)));
+        }
+        let columns = columns.into_iter().map(|known| known.unwrap_or_else(|id| entries[&id])).collect();
         Ok((kept, SegmentEntry { rows: segment.rows() as u32, columns }))
     }
 
@@ -88,22 +81,22 @@ impl Folder {
         }
     }
 
-    /// Where the dictionaries of a segment are; those that are not there yet are written, into one file.
+    /// Where the dictionaries of some columns are; those that are not there yet are written, into one file.
     fn dictionaries_of(
         &self,
-        segment: &Segment,
+        columns: &[(ColumnId, &Column)],
         kept: &mut KeptFiles,
         pace: &Pace<'_>,
     ) -> Result<HashMap<DictionaryId, ItemPlace>, WriteError> {
         let mut places = HashMap::new();
         let mut fresh: Vec<DictionaryId> = Vec::new();
         let mut items = Vec::new();
-        for dictionary in segment.columns().iter().filter_map(|column| column.as_coded()).map(|of| of.dictionary()) {
+        for dictionary in columns.iter().filter_map(|(_, column)| column.as_coded()).map(|of| of.dictionary()) {
             let id = dictionary.id();
             if places.contains_key(&id) || fresh.contains(&id) {
                 continue;
             }
-            match kept.find(|known| known.dictionaries.get(&id)) {
+            match kept.find_dictionary(id) {
                 Some(place) => drop(places.insert(id, place)),
                 None => {
                     fresh.push(id);
@@ -148,14 +141,40 @@ impl Folder {
 }
 
 impl KeptFiles {
-    /// A place on the disk, whose file is held from now on; `None` where there is none.
-    fn find(&mut self, of: impl FnOnce(&Known) -> Option<&ItemPlace>) -> Option<ItemPlace> {
-        let mut known = self.known.lock();
-        let place = of(&known).copied()?;
-        if self.numbers.insert(place.file) {
-            known.pin(place.file);
-        }
+    /// Where a column is, whose files are held from now on; `None` where it is nowhere.
+    fn find_column(&mut self, id: ColumnId) -> Option<ColumnEntry> {
+        let known = Arc::clone(&self.known);
+        let mut known = known.lock();
+        let of = known.columns.get(&id).copied()?;
+        self.pin_files(&mut known, &of);
+        Some(of)
+    }
+
+    /// Where a dictionary is, whose file is held from now on; `None` where it is nowhere.
+    fn find_dictionary(&mut self, id: DictionaryId) -> Option<ItemPlace> {
+        let known = Arc::clone(&self.known);
+        let mut known = known.lock();
+        let place = known.dictionaries.get(&id).copied()?;
+        self.pin_file(&mut known, place.file);
         Some(place)
+    }
+
+    /// Holds the files that a column lies in.
+    pub(super) fn pin(&mut self, of: &ColumnEntry) {
+        let known = Arc::clone(&self.known);
+        self.pin_files(&mut known.lock(), of);
+    }
+
+    fn pin_files(&mut self, known: &mut Known, of: &ColumnEntry) {
+        for place in [Some(of.place), of.dictionary].into_iter().flatten() {
+            self.pin_file(known, place.file);
+        }
+    }
+
+    fn pin_file(&mut self, known: &mut Known, file: u64) {
+        if self.numbers.insert(file) {
+            known.pin(file);
+        }
     }
 
     /// Holds all files of the last checkpoint and of its history as well.
@@ -169,9 +188,14 @@ impl KeptFiles {
     }
 }
 
+/// What could not be read.
+fn unread(error: StoreError) -> WriteError {
+    WriteError::Read(Arc::new(ReadError::Store(error)))
+}
+
 /// What arrow could not write.
 fn written<T>(written: Result<T, StoreError>) -> Result<T, WriteError> {
-    written.map_err(|error| WriteError::Read(Arc::new(ReadError::Store(error))))
+    written.map_err(unread)
 }
 
 impl Drop for KeptFiles {
@@ -187,7 +211,7 @@ impl Drop for KeptFiles {
             if known.is_in_history(file) {
                 continue;
             }
-            known.columns.retain(|_, place| place.file != file);
+            known.columns.retain(|_, of| of.place.file != file && of.dictionary.is_none_or(|place| place.file != file));
             known.dictionaries.retain(|_, place| place.file != file);
             if self.health.check().is_err() {
                 // A manifest may have its name that nobody knows to be on the disk.

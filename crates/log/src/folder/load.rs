@@ -1,19 +1,48 @@
-//! Segments of the checkpoint, from the disk into memory.
+//! Segments of the checkpoint, whose columns come from the disk into memory when they are read.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use numa::Reservation;
 use parking_lot::Mutex;
 use storage::persist::{read_column, read_dictionary};
-use storage::{Column, ColumnAllocator, Dictionary, Segment};
+use storage::{Column, ColumnAllocator, ColumnOnDisk, ColumnSource, Dictionary, Segment, StoreError, StoredColumn};
 
-use super::Folder;
+use super::{Folder, KeptFiles};
 use crate::data::{ItemPlace, OpenData, data_path};
 use crate::error::ReadError;
-use crate::manifest::NAME;
+use crate::manifest::{ColumnEntry, NAME};
 
-/// Files that are read for one segment, each opened once.
+/// A column of the checkpoint that nobody has read yet, whose files stay.
+struct Unread {
+    folder: Arc<Folder>,
+    of: ColumnEntry,
+    rows: usize,
+    allocator: ColumnAllocator,
+    place: usize,
+    /// The memory that it will take, and its dictionary where no other column has reserved that: nobody else gets it.
+    reserved: Mutex<Option<Reservation>>,
+    _kept: KeptFiles,
+}
+
+impl ColumnSource for Unread {
+    fn read(&self) -> Result<Column, StoreError> {
+        let reserved = self.reserved.lock().take();
+        let bytes = reserved.as_ref().map(Reservation::bytes);
+        drop(reserved);
+        self.folder.read(self).map_err(|error| {
+            // Whoever tries again finds it where nobody was quicker.
+            *self.reserved.lock() = bytes.and_then(|bytes| reserve(&self.allocator, bytes).ok().flatten());
+            match error {
+                ReadError::Store(error) => error,
+                error => StoreError::Source(Box::new(error)),
+            }
+        })
+    }
+}
+
+/// Files that are read for one column or segment, each opened once.
 struct Sources<'a> {
     folder: &'a Folder,
     open: HashMap<u64, OpenData>,
@@ -38,45 +67,67 @@ impl Folder {
         places.filter_map(|place| self.opened.file(place.file)).map(|file| (file.number, file.bytes))
     }
 
-    /// Brings a segment of the checkpoint into memory of `allocators`, one for each of its columns; `place` is its
-    /// number within its part. Segments that shared a dictionary share it again. Several threads may load at once, each
-    /// its own segments; what is loaded is not written again by the next checkpoint.
+    /// A segment of the checkpoint, whose columns stay on the disk until they are read: then they go into memory of
+    /// `allocators`, one for each; `place` is its number within its part. Segments that shared a dictionary share it
+    /// again. Several threads may read at once; what is on the disk is not written again by the next checkpoint, and
+    /// stays there until it is read, whatever checkpoints are made meanwhile.
     ///
     /// # Errors
-    /// [`ReadError`].
+    /// [`ReadError`]: its files are not there, or are not those that the checkpoint refers to; there is no memory for it.
     ///
     /// # Panics
     /// For a segment that the checkpoint does not have, or another number of allocators than of columns.
-    pub fn load_segment(
-        &self,
+    pub fn segment(
+        self: &Arc<Folder>,
         segment: usize,
-        allocators: &[ColumnAllocator],
+        allocators: Vec<ColumnAllocator>,
         place: usize,
     ) -> Result<Segment, ReadError> {
         let entry = &self.opened.segments[segment];
         assert_eq!(entry.columns.len(), allocators.len(), "an allocator for each column");
         let mut sources = Sources { folder: self, open: HashMap::new() };
+        let rows = entry.rows as usize;
         let mut columns = Vec::with_capacity(entry.columns.len());
         for (of, allocator) in entry.columns.iter().zip(allocators) {
-            let dictionary = of.dictionary.map(|at| self.dictionary(at, &mut sources, allocator)).transpose()?;
             let data = sources.open(of.place.file)?;
-            let (head, blobs, offset) = data.item(of.place.item)?;
-            let column = read_column(head, &blobs, dictionary.as_ref(), allocator, place);
-            let column = column.map_err(|error| ReadError::read_back(data.path(), offset, error))?;
-            if column.len() != entry.rows as usize {
-                let what = format!("a column of {} rows in a segment of {}", column.len(), entry.rows);
-                return Err(ReadError::damaged(data.path(), offset, what));
+            data.item(of.place.item)?;
+            let mut bytes = data.item_bytes(of.place.item);
+            if let Some(at) = of.dictionary {
+                let data = sources.open(at.file)?;
+                data.item(at.item)?;
+                if let Entry::Vacant(first) = self.dictionaries.lock().entry(at) {
+                    first.insert(Arc::default());
+                    bytes += data.item_bytes(at.item);
+                }
             }
-            columns.push(Arc::new(column));
+            let reserved = Mutex::new(reserve(&allocator, bytes)?);
+            let mut kept = self.hold();
+            kept.pin(of);
+            let unread = Unread { folder: Arc::clone(self), of: *of, rows, allocator, place, reserved, _kept: kept };
+            let column = ColumnOnDisk::new(rows, Box::new(unread));
+            self.known.lock().columns.insert(column.id(), *of);
+            columns.push(StoredColumn::OnDisk(Arc::new(column)));
         }
-        let mut known = self.known.lock();
-        for (of, column) in entry.columns.iter().zip(&columns) {
-            known.columns.extend(column.id().map(|id| (id, of.place)));
-            if let (Column::Coded(coded), Some(place)) = (column.as_ref(), of.dictionary) {
-                known.dictionaries.insert(coded.dictionary().id(), place);
-            }
+        Ok(Segment::stored(rows, columns))
+    }
+
+    /// Reads a column.
+    fn read(&self, unread: &Unread) -> Result<Column, ReadError> {
+        let Unread { of, rows, allocator, place, .. } = unread;
+        let mut sources = Sources { folder: self, open: HashMap::new() };
+        let dictionary = of.dictionary.map(|at| self.dictionary(at, &mut sources, allocator)).transpose()?;
+        let data = sources.open(of.place.file)?;
+        let (head, blobs, offset) = data.item(of.place.item)?;
+        let column = read_column(head, &blobs, dictionary.as_ref(), allocator, *place);
+        let column = column.map_err(|error| ReadError::read_back(data.path(), offset, error))?;
+        if column.len() != *rows {
+            let what = format!("a column of {} rows in a segment of {rows}", column.len());
+            return Err(ReadError::damaged(data.path(), offset, what));
         }
-        Ok(Segment::new(entry.rows as usize, columns))
+        if let (Some(coded), Some(at)) = (column.as_coded(), of.dictionary) {
+            self.known.lock().dictionaries.insert(coded.dictionary().id(), at);
+        }
+        Ok(column)
     }
 
     /// The dictionary at a place; who comes second waits for the one who reads it.
@@ -86,8 +137,7 @@ impl Folder {
         sources: &mut Sources<'_>,
         allocator: &ColumnAllocator,
     ) -> Result<Arc<Dictionary>, ReadError> {
-        let slot =
-            Arc::clone(self.dictionaries.lock().entry(place).or_insert_with(|| Arc::new(Mutex::new(Weak::new()))));
+        let slot = Arc::clone(self.dictionaries.lock().entry(place).or_default());
         let mut slot = slot.lock();
         if let Some(dictionary) = slot.upgrade() {
             return Ok(dictionary);
@@ -99,6 +149,12 @@ impl Folder {
         *slot = Arc::downgrade(&dictionary);
         Ok(dictionary)
     }
+}
+
+/// Takes memory from the budget that a column's counts in, if it has one.
+fn reserve(allocator: &ColumnAllocator, bytes: u64) -> Result<Option<Reservation>, ReadError> {
+    let reserved = allocator.allocator.budget().map(|budget| budget.reserve(bytes)).transpose();
+    reserved.map_err(|error| ReadError::Store(error.into()))
 }
 
 impl Sources<'_> {

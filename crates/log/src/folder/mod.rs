@@ -31,7 +31,7 @@ use crate::data::{DataFile, ItemPlace};
 use crate::error::{Health, WriteError};
 use crate::files::Files;
 use crate::log::{Log, LogFile, LogOptions, LogPlace, Record, Replay, bounds};
-use crate::manifest::Manifest;
+use crate::manifest::{ColumnEntry, Manifest};
 use crate::point::{Lsn, Until};
 pub use backup::BackupReport;
 pub use check::{CheckFailure, CheckReport};
@@ -58,7 +58,7 @@ pub struct Folder {
     path: PathBuf,
     health: Arc<Health>,
     log: Log,
-    /// As it was opened: what [`load_segment`](Folder::load_segment) and [`replay`](Folder::replay) read.
+    /// As it was opened: what [`segment`](Folder::segment) and [`replay`](Folder::replay) read.
     opened: Arc<Manifest>,
     chain: Vec<LogFile>,
     end: Lsn,
@@ -77,7 +77,8 @@ struct Known {
     manifest: Arc<Manifest>,
     /// Checkpoints before it that it can be restored from, in their order.
     history: Vec<Kept>,
-    columns: HashMap<ColumnId, ItemPlace>,
+    /// Where columns are, with their dictionaries.
+    columns: HashMap<ColumnId, ColumnEntry>,
     dictionaries: HashMap<DictionaryId, ItemPlace>,
     /// Files that are on the disk and in no checkpoint yet.
     loose: BTreeMap<u64, DataFile>,

@@ -11,7 +11,7 @@ use numa::Allocator;
 use parking_lot::Mutex;
 use storage::{ColumnAllocator, Part, Segment, Serial, Stager, TableVersion, build_part};
 
-use super::world::{PATH, Progress, Step, World, options, recovered, shared};
+use super::world::{PATH, Progress, Step, World, loaded, options, recovered, shared};
 use crate::files::sim::{OnlySynced, SimFiles};
 use crate::files::{Disk, Files};
 use crate::log::LogOptions;
@@ -82,7 +82,7 @@ fn a_checkpoint_writes_what_is_not_there_yet() {
     let part = part_of(3000);
     let first = &part.segments[0].segment;
     // Another segment with the dictionaries of the first, as a load of many rows makes them.
-    let second = Segment::new(first.rows(), first.columns().to_vec());
+    let second = Segment::new(first.rows(), first.columns().cloned().collect());
     let mut checkpoint = folder.checkpoint(&|_| true).unwrap();
     assert_eq!((checkpoint.segment(first).unwrap(), checkpoint.segment(&second).unwrap()), (0, 1));
     let report = checkpoint.commit(Lsn(0), b"one").unwrap();
@@ -93,11 +93,11 @@ fn a_checkpoint_writes_what_is_not_there_yet() {
     assert_eq!((report.files, report.bytes, report.removed), (0, 0, 0));
     drop(folder);
     // Nor is what was loaded, a column that was added apart.
-    let folder = Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap();
+    let folder = Arc::new(Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap());
     assert_eq!((folder.catalog(), folder.segments(), folder.segment_shape(0)), (&b"two"[..], 1, (3000, 2)));
-    let loaded = folder.load_segment(0, &allocators(2), 0).unwrap();
+    let first = loaded(&folder, 0, &allocators(2), 0).unwrap();
     let schema = Schema::new(vec![Field::new("n", DataType::Int64, true), Field::new("w", DataType::Utf8View, true)]);
-    let part = Part { segments: vec![storage::SegmentVersion::new(loaded)] };
+    let part = Part { segments: vec![storage::SegmentVersion::new(first)] };
     let table = TableVersion::empty(&schema).with_appended(part);
     let field = Field::new("new", DataType::Int64, true);
     let table = table.with_column_added(&field, None, &|_| ColumnAllocator::unplaced()).unwrap();
@@ -127,17 +127,45 @@ fn segments_share_dictionaries_as_they_did() {
     checkpoint.segment(first).unwrap();
     checkpoint.commit(Lsn(0), b"").unwrap();
     drop(folder);
-    let folder = Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap();
-    let loaded: Vec<Segment> = std::thread::scope(|scope| {
+    let folder = Arc::new(Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap());
+    let both: Vec<Segment> = std::thread::scope(|scope| {
         let load = |segment| {
             let folder = &folder;
-            scope.spawn(move || folder.load_segment(segment, &allocators(2), 0).unwrap())
+            scope.spawn(move || loaded(folder, segment, &allocators(2), 0).unwrap())
         };
         let threads = [load(0), load(1)];
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(Arc::ptr_eq(&dictionary(&loaded[0]), &dictionary(&loaded[1])));
-    assert_eq!(loaded[0].column(1).slice(0..1000).as_ref(), first.column(1).slice(0..1000).as_ref());
+    assert!(Arc::ptr_eq(&dictionary(&both[0]), &dictionary(&both[1])));
+    assert_eq!(both[0].column(1).slice(0..1000).as_ref(), first.column(1).slice(0..1000).as_ref());
+}
+
+/// What nobody has read stays on the disk as long as somebody may, and is neither read nor written for a checkpoint.
+#[test]
+fn what_is_not_read_stays() {
+    let files = SimFiles::new();
+    let folder = new(&files);
+    let part = part_of(1000);
+    let mut checkpoint = folder.checkpoint(&|_| true).unwrap();
+    checkpoint.segment(&part.segments[0].segment).unwrap();
+    checkpoint.commit(Lsn(0), b"one").unwrap();
+    drop(folder);
+    let folder = Arc::new(Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap());
+    let unread = folder.segment(0, allocators(2), 0).unwrap();
+    let mut checkpoint = folder.checkpoint(&|_| true).unwrap();
+    checkpoint.segment(&unread).unwrap();
+    assert_eq!(checkpoint.commit(Lsn(0), b"two").unwrap().bytes, 0);
+    assert!(unread.stored_columns().iter().all(|column| column.resident().is_none()));
+    // A checkpoint without it: the files stay until both columns were read.
+    let before = data_files(&files);
+    let empty = folder.checkpoint(&|_| true).unwrap();
+    empty.commit(Lsn(0), b"three").unwrap();
+    assert_eq!(data_files(&files), before);
+    assert_eq!(unread.column(0).len(), 1000);
+    // As a version of today would be kept that has a column which was read and one which was not.
+    drop(folder.keep(&unread, &|_| true).unwrap());
+    assert_eq!(unread.column(1).slice(0..1000).as_ref(), part.segments[0].segment.column(1).slice(0..1000).as_ref());
+    assert_eq!(data_files(&files), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -169,10 +197,10 @@ fn filled() -> SimFiles {
 }
 
 fn read_all(files: &SimFiles) -> Result<(), OpenError> {
-    let folder = Folder::open(shared(files), Path::new(PATH), &options(0))?;
+    let folder = Arc::new(Folder::open(shared(files), Path::new(PATH), &options(0))?);
     for segment in 0..folder.segments() {
-        let segment = folder.load_segment(segment, &allocators(2), 0)?;
-        segment.columns().iter().for_each(|column| drop(column.slice(0..segment.rows())));
+        let segment = loaded(&folder, segment, &allocators(2), 0)?;
+        segment.columns().for_each(|column| drop(column.slice(0..segment.rows())));
     }
     folder.replay().try_for_each(|record| record.map(drop)).map_err(OpenError::from)
 }
@@ -396,9 +424,9 @@ fn a_window_keeps_what_goes_back_so_far() {
             let (of, report) = restore(until).unwrap();
             assert_eq!((report.last, report.time_us), (Lsn(last), time_us), "{until:?}");
             let of = of.crashed(&mut OnlySynced);
-            let folder = Folder::open(shared(&of), Path::new("then"), &options).unwrap();
+            let folder = Arc::new(Folder::open(shared(&of), Path::new("then"), &options).unwrap());
             assert_eq!(folder.catalog(), format!("up to {base}").as_bytes(), "{until:?}");
-            let segment = folder.load_segment(0, &allocators(2), 0).unwrap();
+            let segment = loaded(&folder, 0, &allocators(2), 0).unwrap();
             let lsns = folder.replay().map(|record| record.unwrap().lsn.0);
             assert_eq!((segment.rows(), lsns.last().unwrap_or(base)), (base as usize, last), "{until:?}");
             drop(folder);

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArra
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use numa::Allocator;
 use parking_lot::Mutex;
-use storage::{ColumnAllocator, Segment, Serial, Stager, build_part};
+use storage::{ColumnAllocator, Segment, Serial, Stager, StoreError, build_part};
 
 use crate::files::Files;
 use crate::files::sim::SimFiles;
@@ -48,7 +48,7 @@ pub struct Progress {
 
 pub struct World {
     pub files: SimFiles,
-    pub folder: Folder,
+    pub folder: Arc<Folder>,
     pub progress: Arc<Mutex<Progress>>,
     segments: Vec<Arc<Segment>>,
     in_segments: usize,
@@ -100,8 +100,25 @@ fn numbers_of(segment: &Segment) -> Vec<i64> {
     numbers
 }
 
+/// A segment of the checkpoint, all of it in memory.
+pub fn loaded(
+    folder: &Arc<Folder>,
+    segment: usize,
+    allocators: &[ColumnAllocator],
+    place: usize,
+) -> Result<Segment, ReadError> {
+    let segment = folder.segment(segment, allocators.to_vec(), place)?;
+    for column in segment.stored_columns() {
+        column.load().map_err(|error| match error {
+            StoreError::Source(error) => *error.downcast::<ReadError>().unwrap(),
+            error => ReadError::Store(error),
+        })?;
+    }
+    Ok(segment)
+}
+
 /// A folder, its segments, and all numbers.
-pub type Recovered = (Folder, Vec<Arc<Segment>>, Vec<i64>);
+pub type Recovered = (Arc<Folder>, Vec<Arc<Segment>>, Vec<i64>);
 
 /// Opens a folder as a database does: its segments, and all numbers.
 pub fn recovered(files: &SimFiles, path: &str, until: Option<Until>) -> Result<Recovered, OpenError> {
@@ -109,8 +126,8 @@ pub fn recovered(files: &SimFiles, path: &str, until: Option<Until>) -> Result<R
 }
 
 fn recovered_with(files: &SimFiles, path: &str, options: &FolderOptions) -> Result<Recovered, OpenError> {
-    let folder = Folder::open(shared(files), Path::new(path), options)?;
-    let load = |segment| folder.load_segment(segment, &allocators(), segment).map(Arc::new);
+    let folder = Arc::new(Folder::open(shared(files), Path::new(path), options)?);
+    let load = |segment| loaded(&folder, segment, &allocators(), segment).map(Arc::new);
     let segments = (0..folder.segments()).map(load).collect::<Result<Vec<_>, ReadError>>()?;
     let mut numbers: Vec<i64> = segments.iter().flat_map(|segment| numbers_of(segment)).collect();
     assert_eq!(folder.catalog(), (numbers.len() as u64).to_le_bytes().get(..folder.catalog().len()).unwrap());
@@ -132,7 +149,7 @@ impl World {
         progress.lock().exists = true;
         Ok(World {
             files: files.clone(),
-            folder,
+            folder: Arc::new(folder),
             progress: Arc::clone(progress),
             segments: Vec::new(),
             in_segments: 0,
@@ -220,7 +237,7 @@ impl World {
     fn reopen(&mut self) -> Result<(), OpenError> {
         // The lock is given back before it is taken.
         let other = Folder::create(Arc::new(SimFiles::new()), Path::new(PATH), &self.options)?;
-        drop(std::mem::replace(&mut self.folder, other));
+        drop(std::mem::replace(&mut self.folder, Arc::new(other)));
         let open = || recovered_with(&self.files, PATH, &self.options);
         let reopened = open().or_else(|_| open());
         let (folder, segments, numbers) = reopened?;

@@ -16,6 +16,7 @@ use crate::api::session::{Session, not_on_a_worker};
 use crate::error::{Error, Result};
 use crate::lower::bind;
 use crate::plan::headers;
+use crate::run::loading::load_read;
 use crate::run::query;
 use crate::sql::AnyStatement;
 
@@ -69,6 +70,7 @@ impl Session {
         lap(&mut times.optimize);
         let plan = query::lowered(plan, &names)?;
         lap(&mut times.lower);
+        load_read(&plan.plan, &running)?;
         drop(bind(&plan, &running.catalog, running.props())?);
         lap(&mut times.bind);
         Ok(times)

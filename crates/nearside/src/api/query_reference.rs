@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use crate::api::session::{Session, not_on_a_worker};
 use crate::error::Result;
 use crate::lower::{Slots, bind_as_written};
+use crate::run::loading::load_read;
 use crate::run::query;
 use crate::sql::AnyStatement;
 
@@ -23,6 +24,7 @@ impl Session {
         not_on_a_worker()?;
         let running = self.running();
         let plan = query::prepare(AnyStatement::one(sql)?.plan(&running.plan_context())?, &running)?;
+        load_read(&plan.plan, &running)?;
         let plan = bind_as_written(&plan, &running.catalog, running.props(), Slots::new())?;
         Ok(exec::reference::execute(&plan)?)
     }

@@ -129,6 +129,8 @@ pub(crate) struct JournalStatus {
     pub restorable_from: DateTime<Utc>,
     /// Bytes of data that are there for older points of time alone.
     pub history_bytes: u64,
+    /// Columns of segments that nobody has read since it was opened.
+    pub unread_columns: u64,
     /// What the last checkpoint of this process did.
     pub checkpoint: Option<MadeCheckpoint>,
     /// Why nothing is written any more.

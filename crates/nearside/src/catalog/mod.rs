@@ -20,6 +20,7 @@ pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod journal;
 pub(crate) mod lengths;
+mod loading;
 pub(crate) mod locks;
 pub(crate) mod merges;
 pub(crate) mod placement;
@@ -31,7 +32,7 @@ mod workers;
 pub(crate) mod write_turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ::units::store::{Statement, Store};
@@ -108,6 +109,8 @@ pub(crate) struct TableMeta {
     written_rows: AtomicU64,
     /// When it was last written: see [`TableMeta::wrote`].
     last_write: AtomicU64,
+    /// Whether all of it is in memory.
+    is_resident: AtomicBool,
 }
 
 /// Writes of tables that were committed, of any database.
@@ -129,7 +132,18 @@ impl TableMeta {
             budget,
             written_rows: AtomicU64::new(0),
             last_write: AtomicU64::new(0),
+            is_resident: AtomicBool::new(true),
         }
+    }
+
+    /// Whether no column of it is on the disk alone; for good once it is.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.is_resident.load(Ordering::Acquire)
+    }
+
+    /// Tells whether all of it is in memory.
+    pub(crate) fn set_resident(&self, is_resident: bool) {
+        self.is_resident.store(is_resident, Ordering::Release);
     }
 
     /// Rows were added or died, and are seen so: told by who has the table's turn still.
@@ -533,6 +547,8 @@ pub(crate) struct Catalog {
     journal: OnceLock<Arc<dyn Journal>>,
     /// Up to which version small writes are seen, where that does not grow: a transaction's.
     version: Option<AtomicU64>,
+    /// Whether no table has a column that is on the disk alone.
+    is_resident: Arc<AtomicBool>,
 }
 
 impl Catalog {
@@ -550,6 +566,7 @@ impl Catalog {
             units,
             journal: OnceLock::new(),
             version: None,
+            is_resident: Arc::new(AtomicBool::new(true)),
         }
     }
 
@@ -561,6 +578,7 @@ impl Catalog {
             next_column: Arc::clone(&self.next_column),
             next_table: Arc::clone(&self.next_table),
             nodes: Arc::clone(&self.nodes),
+            is_resident: Arc::clone(&self.is_resident),
             ..empty
         }
     }
@@ -711,6 +729,16 @@ impl Catalog {
         let _ = self.journal.set(journal);
     }
 
+    /// Whether no table has a column that is on the disk alone; for good once it is so.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.is_resident.load(Ordering::Acquire)
+    }
+
+    /// Tells whether some table has a column that is on the disk alone.
+    pub(crate) fn set_resident(&self, is_resident: bool) {
+        self.is_resident.store(is_resident, Ordering::Release);
+    }
+
     /// What the next tables begin with: their number, and the turns of their columns and of themselves.
     pub(crate) fn numbers(&self) -> (u64, (usize, usize)) {
         let turns = (self.next_column.load(Ordering::Relaxed), self.next_table.load(Ordering::Relaxed));
@@ -720,6 +748,7 @@ impl Catalog {
     /// Has another state, of which nothing was known; and numbers that go on from these.
     pub(crate) fn restore(&self, state: CatalogState, (id, turns): (u64, (usize, usize))) {
         let _one = self.commit.lock();
+        self.set_resident(state.tables().all(|table| table.meta.is_resident()));
         *self.state.write() = Arc::new(state);
         self.next_id.fetch_max(id, Ordering::Relaxed);
         self.next_column.store(turns.0, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use numa::{NodeId, PageMap, Region};
 use serde::Serialize;
-use storage::{Column, Component, IndexKind, TableVersion};
+use storage::{Column, Component, IndexKind, StoredColumn, TableVersion};
 
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{CatalogState, TableEntry};
@@ -80,9 +80,10 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
     };
     let mut dictionaries = std::collections::HashSet::new();
     for segment in shown(table).parts.iter().flat_map(|p| p.segments.iter()) {
-        let Some(column) = segment.segment.columns().get(index) else { continue };
         report.rows += segment.segment.rows() as u64;
         report.segments += 1;
+        let stored = segment.segment.stored_columns().get(index);
+        let Some(column) = stored.and_then(StoredColumn::resident) else { continue };
         report.codes_bytes += column.bytes_codes() as u64;
         let encoding = column.encoding().to_string();
         if !encodings.contains(&encoding) {
@@ -204,7 +205,7 @@ pub(crate) fn pages(catalog: &CatalogState) -> Vec<PagesReport> {
         for (index, field) in version.schema.fields().iter().enumerate() {
             for (part, segments) in version.parts.iter().enumerate() {
                 let segments = || segments.segments.iter().map(|s| &s.segment);
-                let columns = segments().filter_map(|segment| segment.columns().get(index));
+                let columns = segments().filter_map(|segment| segment.stored_columns().get(index)?.resident());
                 let indexes = segments().filter_map(|segment| segment.index(index));
                 let mut components: BTreeMap<&'static str, Vec<&Region>> = BTreeMap::new();
                 for (component, region) in columns.flat_map(|column| column.components()) {

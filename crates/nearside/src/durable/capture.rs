@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_sql::unparser::expr_to_sql;
 use files::ReadOptions;
-use storage::{Segment, SegmentVersion, TableRow, TableVersion, persist};
+use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, persist};
 
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
@@ -129,7 +129,7 @@ fn has_same_rows(old: &TableEntry, new: &TableEntry) -> bool {
     // Indexes are no part of what is kept.
     let segments = |version: &TableVersion| -> Vec<(Vec<_>, Option<*const _>)> {
         let of = |version: &SegmentVersion| {
-            let columns = version.segment.columns().iter().map(Arc::as_ptr).collect();
+            let columns = version.segment.stored_columns().iter().map(StoredColumn::id).collect();
             (columns, version.deleted.as_ref().map(Arc::as_ptr))
         };
         version.segments().map(of).collect()
@@ -239,7 +239,7 @@ fn delta_piece(
     if rows.is_empty() {
         return Ok(None);
     }
-    let columns = version.segment.columns().iter().map(|column| column.take(&rows)).collect();
+    let columns = version.segment.columns().map(|column| column.take(&rows)).collect();
     let batch = RecordBatch::try_new(Arc::clone(&table.base.schema), columns)?;
     let mut numbers = Vec::with_capacity(4 * rows.len());
     for row in rows {

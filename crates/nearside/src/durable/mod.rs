@@ -51,6 +51,7 @@ use crate::durable::record::Next;
 use crate::durable::restore::Picture;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
+use crate::run::loading;
 use crate::run::statement::RunningStatement;
 use crate::run::system;
 
@@ -68,7 +69,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// See the module; one of a database that has a folder.
 #[derive(Debug)]
 struct Durable {
-    folder: Folder,
+    folder: Arc<Folder>,
     gate: RwLock<()>,
     catalog: Weak<Catalog>,
     /// The last record that a checkpoint has.
@@ -91,7 +92,7 @@ pub(crate) fn open(inner: &Arc<Inner>, path: &Path) -> Result<()> {
 }
 
 fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()> {
-    let folder = opened(files, path)?;
+    let folder = Arc::new(opened(files, path)?);
     let running = Arc::new(RunningStatement::start(inner, inner.default_planner()));
     let mut picture = Picture::empty();
     if !folder.catalog().is_empty() {
@@ -132,7 +133,7 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
     thread.spawn(move || run(&weak)).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
     inner.catalog.set_journal(durable);
     system::restore(inner);
-    Ok(())
+    loading::load_rest(inner)
 }
 
 fn window_us(seconds: Option<u64>) -> u64 {
@@ -309,6 +310,9 @@ impl Journal for Durable {
     fn status(&self) -> JournalStatus {
         let log = self.folder.log();
         let checkpointed = Lsn(self.checkpointed.load(Ordering::Relaxed));
+        let unread = |catalog: Arc<Catalog>| -> u64 {
+            catalog.state().tables().map(|table| table.base.on_disk(|_| true).len() as u64).sum()
+        };
         JournalStatus {
             path: self.folder.path().display().to_string(),
             last: log.last().0,
@@ -318,6 +322,7 @@ impl Journal for Durable {
             syncs: log.syncs(),
             restorable_from: time(self.folder.restorable_from()),
             history_bytes: self.folder.history_bytes(),
+            unread_columns: self.catalog.upgrade().map_or(0, unread),
             checkpoint: *self.last_checkpoint.lock(),
             stopped: self.folder.writable().err().map(|error| error.to_string()),
         }

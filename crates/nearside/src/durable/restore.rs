@@ -2,7 +2,7 @@
 //!
 //! Records are applied to a picture of the catalog in which rows are places on the disk, numbers and arrow batches;
 //! tables are made of what is left in the end, so that nothing is loaded that a later record takes away. Rows of deltas
-//! become segments.
+//! become segments, indexes are built; other columns stay on the disk until they are read.
 //!
 //! # Invariants
 //! The same names, definitions and rows as when the last record was told. Nothing is believed that does not fit: a
@@ -16,14 +16,13 @@ use arrow::compute::interleave_record_batch;
 use arrow::datatypes::{DataType, SchemaRef};
 use files::ReadOptions;
 use log_store::Folder;
-use parking_lot::Mutex;
 use storage::persist::{ReadBackError, deleted_from_bytes};
-use storage::{DeletedRows, Parallel, Part, RowsToDelete, Segment, SegmentVersion, TableRow, TableVersion};
+use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion};
 
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
-use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry, Workers};
+use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
     Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, malformed,
     read,
@@ -169,7 +168,7 @@ impl Picture {
     ///
     /// # Errors
     /// Files that are missing or damaged, no memory: of which table.
-    pub(super) fn load(self, folder: &Folder, running: &Arc<RunningStatement>) -> Result<CatalogState> {
+    pub(super) fn load(self, folder: &Arc<Folder>, running: &Arc<RunningStatement>) -> Result<CatalogState> {
         self.fits(folder, running)?;
         let mut state = CatalogState::clone(&running.catalog);
         self.settings.iter().for_each(|(name, value)| state.set_setting(name, Some(value)));
@@ -206,7 +205,7 @@ impl Picture {
     ///
     /// # Errors
     /// There is not: what is needed, and by which tables most.
-    fn fits(&self, folder: &Folder, running: &RunningStatement) -> Result<()> {
+    fn fits(&self, folder: &Arc<Folder>, running: &RunningStatement) -> Result<()> {
         let allocator = running.home.allocator();
         let Some(available) = allocator.budget().and_then(|budget| budget.available_bytes()) else { return Ok(()) };
         let mut all = BTreeMap::new();
@@ -321,12 +320,16 @@ impl TableOf {
     }
 
     /// The table in memory.
-    fn load(self, id: u64, name: &Name, folder: &Folder, running: &Arc<RunningStatement>) -> Result<IndexedTable> {
+    fn load(self, id: u64, name: &Name, folder: &Arc<Folder>, running: &Arc<RunningStatement>) -> Result<IndexedTable> {
         let mut table = running.home.restored_table(id, name.clone(), &self.schema, &self.placement)?;
         table.lengths = Arc::new(self.lengths.iter().map(length).collect::<Result<_>>()?);
         table.defaults = Arc::new(self.planned_defaults(running)?);
         table.indexes = Arc::new(self.indexes.iter().map(index).collect::<Result<_>>()?);
-        table.base = Arc::new(self.segments(&table, folder, running)?);
+        table.base = Arc::new(self.segments(&table, folder)?);
+        table.meta.set_resident(table.base.on_disk(|_| true).is_empty());
+        // Indexes are built over them now.
+        let indexed_columns: BTreeSet<&String> = table.indexes.iter().flat_map(|index| &index.columns).collect();
+        table.load(|column| indexed_columns.contains(self.schema.field(column).name()), running)?;
         if let Some(rows) = self.delta.live()? {
             let new = stage(std::iter::once(Ok(rows)), &table, running)?;
             table = new.appended_to(&table, &table.base);
@@ -342,39 +345,25 @@ impl TableOf {
         self.defaults.iter().map(default).collect()
     }
 
-    /// Its segments, brought into memory by all workers.
-    fn segments(&self, table: &TableEntry, folder: &Folder, running: &Arc<RunningStatement>) -> Result<TableVersion> {
+    /// Its segments, whose columns stay on the disk until they are read.
+    fn segments(&self, table: &TableEntry, folder: &Arc<Folder>) -> Result<TableVersion> {
         let columns = self.schema.fields().len();
         let is_there = |at: &SegmentAt| at.number < folder.segments() && folder.segment_shape(at.number).1 == columns;
         if !self.segments.iter().all(is_there) {
             return Err(malformed("a segment is not in the checkpoint, or has other columns than its table"));
         }
         let allocator = table.meta.allocator();
-        let mut firsts = vec![0; self.parts];
-        let places: Vec<usize> = (self.segments.iter())
-            .map(|segment| {
-                firsts[segment.part] += 1;
-                firsts[segment.part] - 1
-            })
-            .collect();
-        let loaded: Vec<Mutex<Option<Result<Segment>>>> = places.iter().map(|_| Mutex::default()).collect();
-        let load = |place: usize| {
-            let at = &self.segments[place];
-            let allocators = table.placement.allocators(at.part, places[place], &self.schema, &allocator);
-            let segment = folder.load_segment(at.number, &allocators, places[place]);
-            *loaded[place].lock() = Some(segment.map_err(Error::from));
-        };
-        let ran = running.parallel().for_each(places.len(), &|_| None, &load);
-        running.finished(ran.map_err(Into::into), || format!("loading table '{}'", table.name.shown()))?;
         let mut parts: Vec<Part> = vec![Part::default(); self.parts];
         let mut deletes = Vec::new();
-        for (at, segment) in self.segments.iter().zip(loaded) {
-            let segment = segment.into_inner().ok_or(Error::Cancelled)??;
+        for at in &self.segments {
+            let part = &mut parts[at.part];
+            let place = part.segments.len();
+            let allocators = table.placement.allocators(at.part, place, &self.schema, &allocator);
+            let segment = folder.segment(at.number, allocators, place)?;
             if at.deleted.as_ref().is_some_and(|deleted| deleted.rows() != segment.rows()) {
                 return Err(malformed("deleted rows of a segment of another length"));
             }
-            let part = &mut parts[at.part];
-            deletes.push(RowsToDelete { part: at.part, segment: part.segments.len(), rows: at.dead.clone() });
+            deletes.push(RowsToDelete { part: at.part, segment: place, rows: at.dead.clone() });
             part.segments.push(SegmentVersion { segment: Arc::new(segment), deleted: at.deleted.clone() });
         }
         let base = table.base.with_parts(parts.into_iter().map(Arc::new).collect());

@@ -408,6 +408,7 @@ impl From<StoreError> for Error {
             StoreError::Memory(inner) => inner.into(),
             StoreError::Interrupted(Interruption::Panicked(text)) => Error::Internal(text),
             StoreError::Interrupted(Interruption::Cancelled) => Error::Cancelled,
+            StoreError::Source(error) => Error::Disk(error.to_string()),
             other => Error::Execution(other.to_string()),
         }
     }

@@ -48,6 +48,10 @@ pub(super) fn start(
     if state.ddl_version != running.catalog.ddl_version {
         return Ok(None);
     }
+    if !table.meta.is_resident() {
+        // What it reads comes into memory first, as others' columns do.
+        return Ok(None);
+    }
     let key = key_of(query, values)?;
     let FoundKeys::Rows(found) = table.find(query.index, &Keys::new(&key)?, pin.as_ref(), &|| false, &Serial)? else {
         return Ok(None);

@@ -3,12 +3,14 @@
 pub(crate) mod admission;
 mod admission_queue;
 pub(crate) mod admission_state;
+pub(crate) mod background;
 pub(crate) mod by_key;
 pub(crate) mod cache;
 pub(crate) mod clock;
 pub(crate) mod config;
 pub(crate) mod idle;
 pub(crate) mod inner;
+pub(crate) mod loading;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod pending;

@@ -25,6 +25,7 @@ use crate::plan::planning::optimise_with;
 use crate::rewrite::days::ComparedDays;
 use crate::run::by_key::{self, ReadByKey};
 use crate::run::cache::is_cacheable;
+use crate::run::loading::load_read;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -119,6 +120,7 @@ impl PlannedQuery {
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
+        load_read(&lowered.plan, &running)?;
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
         let bound = CheckedPlan::new(bound).map_err(ExecError::from)?;
         if !running.catalog.is_telling()

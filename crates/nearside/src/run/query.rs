@@ -12,6 +12,7 @@ use crate::plan::{headers, planning};
 use crate::rewrite::shared_queries;
 use crate::run::admission;
 use crate::run::config::{self, BATCH_ROWS};
+use crate::run::loading::load_read;
 use crate::run::profile::{self, Recording};
 use crate::run::scheduling;
 use crate::run::statement::RunningStatement;
@@ -42,6 +43,7 @@ pub(crate) fn lowered(plan: LogicalPlan, names: &[String]) -> Result<LoweredPlan
 /// of its nodes.
 pub(crate) fn start(lowered: &LoweredPlan, running: Arc<RunningStatement>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
+    load_read(&lowered.plan, &running)?;
     let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
     Ok(start_bound(CheckedPlan::new(bound).map_err(ExecError::from)?, Arc::clone(&lowered.schema), running, ordered))
 }

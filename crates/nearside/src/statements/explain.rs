@@ -18,6 +18,7 @@ use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::lower::bind;
 use crate::rewrite::chars::delivered;
+use crate::run::loading::load_read;
 use crate::run::query::{self, context_of};
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
@@ -65,6 +66,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         }
     }
     let analyze = explain.options.analyze;
+    load_read(&prepared.plan, running)?;
     let plan = Arc::new(bind(&prepared, &running.catalog, running.props())?);
     let profile = Profile::new(&plan);
     let rows = if analyze { Some(drain(&plan, &profile, running)?) } else { None };

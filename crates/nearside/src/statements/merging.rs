@@ -14,10 +14,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arrow::array::ArrayRef;
-use exec::SchedParallel;
-use numa::Budget;
-use sched::{Affinity, Priority, Statement};
-use storage::{Compacted, DeltasCaught, DeltasView, Keys, SegmentVersion, StoreError, TableVersion};
+use sched::Affinity;
+use storage::{Compacted, DeltasCaught, DeltasView, Keys, SegmentVersion, TableVersion};
 
 use crate::catalog::delta::{DeltaKeys, KeyChanges, TableDelta};
 use crate::catalog::index::indexed;
@@ -25,31 +23,12 @@ use crate::catalog::journal::Ahead;
 use crate::catalog::merges::{CompactionTurn, DeltaSize, MergeTurn, Merged, REST_AFTER_FAILURE};
 use crate::catalog::{Alone, Catalog, TableEntry, TableMeta, Workers};
 use crate::error::{Error, Result};
+use crate::run::background::{self, Background};
 use crate::run::inner::Inner;
-use crate::run::statement::{RunningStatement, of_step};
+use crate::run::statement::RunningStatement;
 
 /// How long a statement sleeps at most before it looks whether it was cancelled.
 const WAIT: Duration = Duration::from_millis(20);
-
-/// The workers, on behalf of no statement of anybody's.
-#[derive(Debug)]
-struct Background {
-    scheduler: Arc<sched::Scheduler>,
-    statement: Arc<Statement>,
-}
-
-impl Workers for Background {
-    type Parallel = SchedParallel;
-
-    fn parallel(&self) -> SchedParallel {
-        SchedParallel::new(Arc::clone(&self.scheduler), Arc::clone(&self.statement))
-    }
-
-    fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
-        let check = || if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) };
-        of_step(result, step, check)
-    }
-}
 
 /// How large a table's delta is.
 fn size(table: &TableEntry) -> DeltaSize {
@@ -125,7 +104,7 @@ fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) ->
     if !meta.merges.can_queue(Instant::now()) || !may_merge(inner) {
         return false;
     }
-    let statement = background(inner, "merging small writes");
+    let statement = background::statement(inner, "merging small writes");
     if !meta.merges.queue(&statement, Instant::now()) {
         return false;
     }
@@ -139,7 +118,7 @@ fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) ->
             merge_once_idle(&inner, table, &meta, REST_AFTER_FAILURE);
             return;
         }
-        let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
+        let workers = Arc::new(Background::new(&inner.scheduler, workers));
         let merge = Merge { table, meta: Arc::clone(&meta), home: Arc::clone(&inner.catalog), inner: of, turn };
         drop(inner);
         let prepared = merge.prepare(&workers);
@@ -155,12 +134,12 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
     if !has_room_for_compaction(entry) {
         return;
     }
-    let statement = background(inner, "compacting segments");
+    let statement = background::statement(inner, "compacting segments");
     let Some(turn) = CompactionTurn::begin(&entry.meta, &statement, Instant::now()) else { return };
     let (of, workers) = (Arc::downgrade(inner), Arc::clone(&statement));
     inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
         let Some(inner) = of.upgrade() else { return };
-        let workers = Arc::new(Background { scheduler: Arc::clone(&inner.scheduler), statement: workers });
+        let workers = Arc::new(Background::new(&inner.scheduler, workers));
         let home = Arc::clone(&inner.catalog);
         drop(inner);
         // Of the whole state it keeps this table alone.
@@ -185,15 +164,6 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
             }
         });
     });
-}
-
-/// What the workers do for nobody: after everything else.
-fn background(inner: &Inner, label: &str) -> Arc<Statement> {
-    let priority = Priority { user: u8::MAX, statement_time: inner.clock.next() };
-    let statement = Statement::with_priority(priority, Budget::unlimited());
-    statement.set_label(label);
-    statement.set_counted(false);
-    statement
 }
 
 /// A merge of a table's delta under way.
@@ -233,6 +203,7 @@ impl Merge {
         if holds_alone || before.meta.locks.other_owner(None).is_some() {
             return Ok(None);
         }
+        before.load_all(workers)?;
         let (view, whole) = before.view_and_whole(delta, u64::MAX)?;
         let mut base = whole;
         let mut steps = Vec::new();
@@ -388,6 +359,10 @@ fn compact<W: Workers>(
 /// Whether nobody misses the memory that it takes to compact what is due, by a guess: the codes of the segments once
 /// more, and rows as they are staged, which may take more where codes are of few bits.
 fn has_room_for_compaction(table: &TableEntry) -> bool {
+    if !table.meta.is_resident() {
+        // What is on the disk alone is not read for that.
+        return false;
+    }
     let Some(free) = table.meta.budget().available_bytes() else { return true };
     let Some((part, range)) = compaction(&table.base) else { return true };
     let segments = table.base.parts.get(part).map_or(&[][..], |part| &part.segments[range]);
@@ -403,6 +378,7 @@ fn compacted<W: Workers>(
     home: &Catalog,
 ) -> Result<Option<(Compacted, Option<Ahead>)>> {
     let Some((part, range)) = compaction(&table.base) else { return Ok(None) };
+    table.load_all(workers)?;
     let compacted = compact(table, &table.base, part, range, workers)?;
     let within = compacted.within(&table.base, &table.meta.allocator())?;
     let base = Arc::new(within.ok_or_else(|| Error::Internal("segments that are not there".into()))?);

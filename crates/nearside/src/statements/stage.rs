@@ -243,7 +243,7 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> R
 /// Fails when a row has no value where the schema wants one.
 fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
     for (i, field) in schema.fields().iter().enumerate() {
-        if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
+        if !field.is_nullable() && segments.iter().any(|s| s.segment.column(i).has_nulls()) {
             return Err(null_in(field.name(), name));
         }
     }

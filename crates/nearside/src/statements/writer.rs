@@ -171,6 +171,9 @@ fn as_its_writer<T>(
     }
     match meta.locks.other_owner(None) {
         Some(holder) => Err(running.blocked_by(holder)),
-        None => work(&table, &running),
+        None => {
+            table.load_all(&running)?;
+            work(&table, &running)
+        }
     }
 }

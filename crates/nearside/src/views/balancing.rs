@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::Field;
 use numa::NodeId;
-use storage::SegmentVersion;
+use storage::{SegmentVersion, StoredColumn};
 use units::store::{Cycle, Keyed, PartitionCounts, RoutedRange};
 
 use super::{decimals, field, ids, known_numbers, numbers, text};
@@ -106,7 +106,8 @@ fn rows_in_units(catalog: &CatalogState) -> Vec<(Of<'_>, UnitPart)> {
             }
             let of_delta = of_delta.unwrap_or_default();
             let of_base: usize = segments.iter().map(SegmentVersion::live_rows).sum();
-            let columns = segments.iter().flat_map(|of| of.segment.columns());
+            let columns = segments.iter().flat_map(|of| of.segment.stored_columns());
+            let columns = columns.filter_map(StoredColumn::resident);
             let codes: usize = columns.map(|column| column.bytes_codes()).sum();
             let keys = (of_base + of_delta.live_rows).saturating_sub(of_delta.dead_base_rows) as u64;
             let bytes = codes as u64 + of_delta.bytes;

@@ -26,6 +26,7 @@ pub(super) fn fields() -> Vec<Field> {
         field::decimal("checkpoint_seconds"),
         field::moment("restorable_from"),
         field::number("history_bytes"),
+        field::number("unread_columns"),
         field::text("error"),
     ]
 }
@@ -50,6 +51,7 @@ pub(super) fn durability(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         Arc::new(seconds),
         Arc::new(all.iter().map(|status| Some(status.restorable_from.timestamp_micros())).collect::<Moments>()),
         numbers(all.iter().map(|status| status.history_bytes)),
+        numbers(all.iter().map(|status| status.unread_columns)),
         text(all.iter().map(|status| status.stopped.as_ref())),
     ]
 }

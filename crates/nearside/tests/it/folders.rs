@@ -177,3 +177,112 @@ fn a_backup_keeps_to_the_limit_of_the_background() {
     let told = fails(&session, &format!("BACKUP DATABASE TO '{}'", place.path().join("ended").display()));
     assert!(begun.elapsed() < Duration::from_secs(5) && told.contains("timeout"), "{told}");
 }
+
+/// A table `t (n, s, f)` of 200,000 rows, and a small one with a key, in a closed folder.
+fn filled(folder: &Path) {
+    let session = opened(folder);
+    session
+        .execute(
+            "CREATE TABLE t AS SELECT n, 'text ' || (n % 1000) AS s, n * 0.5::DOUBLE AS f FROM range(200000) AS r(n);
+             CREATE TABLE k (id BIGINT PRIMARY KEY, s TEXT);
+             INSERT INTO k SELECT n, 'row ' || n FROM range(5000) AS r(n); CHECKPOINT",
+        )
+        .unwrap();
+}
+
+/// Columns come from the disk when they are read, and all of them soon after.
+#[test]
+fn columns_are_read_when_they_are_needed() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    filled(&folder);
+    let wanted = "SELECT count(*), sum(n), max(s), sum(f) FROM t";
+    let expected = [["200000", "19999900000", "text 999", "9999950000.0"]];
+    for sql in [
+        "UPDATE t SET s = 'new' WHERE n = 5; UPDATE t SET s = 'text 5' WHERE n = 5",
+        "DELETE FROM t WHERE n = 1999; INSERT INTO t VALUES (1999, 'text 999', 999.5)",
+        "BEGIN; UPDATE k SET s = s || '!' WHERE id = 7; UPDATE t SET f = f WHERE n < 10; COMMIT",
+        "CREATE INDEX i ON t (s); DROP INDEX i",
+        "ALTER TABLE t ADD COLUMN x INT; ALTER TABLE t DROP COLUMN x",
+        "ALTER TABLE t SET PLACEMENT 'pp(2, range(n))'; ALTER TABLE t SET PLACEMENT rr",
+        "CHECKPOINT",
+        "UPDATE k SET s = 'again' WHERE id = 8",
+        "SELECT * FROM k WHERE id = 3",
+        "DROP TABLE k",
+    ] {
+        let session = opened(&folder);
+        session.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(rows(&session, wanted), expected, "{sql}");
+    }
+    let session = opened(&folder);
+    let until = Instant::now() + Duration::from_secs(60);
+    while rows(&session, "SELECT unread_columns FROM nearside.durability") != [["0"]] {
+        assert!(Instant::now() < until, "the rest is read beside all else");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(rows(&session, wanted), expected);
+    check_folder(&{
+        drop(session);
+        folder
+    })
+    .unwrap();
+}
+
+/// A file whose bytes were changed is told by whoever reads it, and by nobody else.
+#[test]
+fn damage_is_told_by_who_reads_it() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    filled(&folder);
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let data = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("data-"));
+    let largest = data.max_by_key(|path| std::fs::metadata(path).unwrap().len()).unwrap();
+    let whole = std::fs::read(&largest).unwrap();
+    // The numbers without a dictionary take most of it, behind the codes of the others.
+    let mut bytes = whole.clone();
+    let at = bytes.len() - 1000;
+    bytes[at] ^= 0x40;
+    std::fs::write(&largest, &bytes).unwrap();
+    let session = opened(&folder);
+    assert_eq!(rows(&session, "SELECT count(*) FROM t WHERE n < 10"), [["10"]]);
+    assert_eq!(rows(&session, "SELECT s FROM k WHERE id = 4999"), [["row 4999"]]);
+    for sql in [
+        "SELECT sum(f) FROM t",
+        "SELECT * FROM t LIMIT 1",
+        "UPDATE t SET n = n + 1 WHERE n = 5",
+        "INSERT INTO t VALUES (1, 'a', 1.0)",
+        "DELETE FROM t WHERE f < 1",
+        "CREATE INDEX i ON t (f)",
+        "ALTER TABLE t SET PLACEMENT 'pp(2, range(n))'",
+        "BEGIN; UPDATE t SET s = 'a' WHERE n = 7",
+        "ROLLBACK; SELECT count(*) FROM k WHERE id IN (SELECT n FROM t WHERE f < 100)",
+    ] {
+        let error = fails(&session, sql);
+        let is_told = error.contains("table 't'") && error.contains("is damaged at byte");
+        assert!(is_told && error.contains(largest.file_name().unwrap().to_str().unwrap()), "{sql}: {error}");
+    }
+    session.execute("INSERT INTO k VALUES (5000, 'another'); DROP TABLE t").unwrap();
+    drop(session);
+    assert_eq!(rows(&opened(&folder), "SELECT count(*) FROM k"), [["5001"]]);
+}
+
+/// What is not there, or not what it was, is found when the folder is opened.
+#[test]
+fn files_that_are_not_those_of_the_checkpoint_are_found_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    filled(&folder);
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    for path in files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("data-")) {
+        let whole = std::fs::read(&path).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+        let error = open_with(&folder, 1 << 30).unwrap_err().to_string();
+        assert!(error.contains(&name) && error.contains("table '"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        let error = open_with(&folder, 1 << 30).unwrap_err().to_string();
+        assert!(error.contains(&name) && error.contains("table '"), "{error}");
+        std::fs::write(&path, &whole).unwrap();
+    }
+    assert_eq!(rows(&opened(&folder), "SELECT count(*) FROM t"), [["200000"]]);
+}

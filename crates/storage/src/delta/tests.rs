@@ -92,7 +92,7 @@ fn stamp_bytes(rows: usize) -> u64 {
 /// The rows of a segment, dead ones too.
 fn content(version: &SegmentVersion) -> Vec<Row> {
     let rows = version.segment.rows();
-    rows_of(&version.segment.columns().iter().map(|column| column.slice(0..rows)).collect::<Vec<ArrayRef>>())
+    rows_of(&version.segment.columns().map(|column| column.slice(0..rows)).collect::<Vec<ArrayRef>>())
 }
 
 /// What a view finds: rows and where they are.

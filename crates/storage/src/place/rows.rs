@@ -46,7 +46,7 @@ pub fn place_rows(
         let to = rows.end.min(end);
         if from < to {
             let granules = (from - first) as usize / GRANULE_ROWS..((to - first) as usize).div_ceil(GRANULE_ROWS);
-            let columns = version.segment.columns()[columns.clone()].iter();
+            let columns = columns.clone().map(|column| version.segment.column(column));
             pieces.extend(columns.zip(numbers.clone()).map(|(c, i)| (i, c.as_ref(), granules.clone())));
         }
         first = end;

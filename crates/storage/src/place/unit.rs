@@ -77,10 +77,9 @@ pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>>
     let mut units = Vec::new();
     for (part, wishes) in parts {
         for (segment, version) in part.segments.iter().enumerate() {
-            let columns = version.segment.columns().iter().zip(version.segment.indexes());
-            for ((column, index), wish) in columns.zip(wishes) {
+            for (place, (index, wish)) in version.segment.indexes().iter().zip(wishes).enumerate() {
                 let Some(wish) = *wish else { continue };
-                push_units(&mut units, &mut seen, column, wish, segment);
+                push_units(&mut units, &mut seen, version.segment.column(place), wish, segment);
                 if let Some(index) = index.as_ref().filter(|index| seen.insert(address(index))) {
                     let placement = &wish.0.index;
                     let allocator = wish.1;

@@ -99,6 +99,6 @@ fn attached<'a>(
     }
     let of_column = |column: usize| old[column].as_ref().or_else(|| built(column)).filter(|_| wanted(&column)).cloned();
     let indexes = (0..old.len()).map(of_column).collect();
-    let segment = Segment::indexed(version.segment.rows(), version.segment.columns().to_vec(), indexes);
+    let segment = Segment::indexed(version.segment.rows(), version.segment.stored_columns().to_vec(), indexes);
     SegmentVersion { segment: Arc::new(segment), deleted: version.deleted.clone() }
 }

@@ -44,7 +44,7 @@ fn live(version: &TableVersion) -> RecordBatch {
 
 fn live_of(schema: &SchemaRef, version: &SegmentVersion) -> RecordBatch {
     let rows: Vec<u32> = (0..version.segment.rows() as u32).filter(|&row| version.is_live(row as usize)).collect();
-    let columns = version.segment.columns().iter().map(|column| column.take(&rows)).collect();
+    let columns = version.segment.columns().map(|column| column.take(&rows)).collect();
     batch_of(schema, columns, rows.len())
 }
 
@@ -82,7 +82,7 @@ fn check_repartition(version: &TableVersion, partitioner: Option<&Partitioner>, 
         }
         for segment in &part.segments {
             assert!(segment.deleted.is_none());
-            for column in segment.segment.columns().iter().filter_map(|column| column.as_coded()) {
+            for column in segment.segment.columns().filter_map(|column| column.as_coded()) {
                 dictionaries.insert((Arc::as_ptr(column.dictionary()), i));
             }
         }

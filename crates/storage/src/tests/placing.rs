@@ -78,7 +78,7 @@ fn built(
 
 fn check_part(part: &Part, columns: &[ArrayRef], random: &mut Random) {
     let [version] = &part.segments[..] else { panic!("one segment") };
-    for (stored, expected) in version.segment.columns().iter().zip(columns) {
+    for (stored, expected) in version.segment.columns().zip(columns) {
         check_reads(stored, expected, random);
     }
 }
@@ -118,7 +118,7 @@ fn what_is_built_lies_where_its_allocators_say() {
         let allocators = vec![ColumnAllocator::new(column, Allocator::unplaced()); columns.len()];
         let part = built(&schema, &columns, &[100_000], &allocators, &Threads);
         check_part(&part, &columns, &mut random);
-        for (i, stored) in part.segments[0].segment.columns().iter().enumerate() {
+        for (i, stored) in part.segments[0].segment.columns().enumerate() {
             let copies = if placement.nodes().len() > 1 && matches!(placement, Placement::Replicated(_)) {
                 placement.nodes().len()
             } else {
@@ -356,10 +356,7 @@ fn rows_are_placed_by_whole_granules_of_one_column() {
     let part = built(&schema, &columns, &[], &local, &Serial);
     let table = TableVersion::empty(&schema).with_appended(part.clone()).with_appended(part);
     let counters = |version: &TableVersion| -> Vec<u64> {
-        version
-            .segments()
-            .flat_map(|s| s.segment.columns().iter().map(|c| c.placements()).collect::<Vec<_>>())
-            .collect()
+        version.segments().flat_map(|s| s.segment.columns().map(|c| c.placements()).collect::<Vec<_>>()).collect()
     };
     let before = counters(&table);
     // From the last granule of the first segment into the first granule of the second.

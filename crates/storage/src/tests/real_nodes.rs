@@ -75,7 +75,7 @@ fn no_granule_of_a_striped_column_is_on_two_nodes() {
         scope.spawn(|| {
             let mut random = data::Random::new(5);
             while !done.load(AtomicOrdering::Relaxed) {
-                for (stored, expected) in version.parts[0].segments[0].segment.columns().iter().zip(&columns) {
+                for (stored, expected) in version.parts[0].segments[0].segment.columns().zip(&columns) {
                     let from = random.below(ROWS - 5000);
                     assert_same(&stored.slice(from..from + 5000), &expected.slice(from, 5000), "read while moving");
                 }
@@ -101,7 +101,7 @@ fn every_node_has_its_copy() {
     let wishes = vec![Some(ColumnPlacement::replicated(nodes.clone())); 3];
     let (version, report) = place(&version, &wishes, None, &Allocator::unplaced(), &Threads, &|| false).unwrap();
     assert!(report.copied_bytes > 0);
-    for (stored, expected) in version.parts[0].segments[0].segment.columns().iter().zip(&columns) {
+    for (stored, expected) in version.parts[0].segments[0].segment.columns().zip(&columns) {
         let mut per_node = std::collections::BTreeMap::new();
         for (component, region) in stored.components() {
             if component == Component::Codes {

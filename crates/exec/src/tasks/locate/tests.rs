@@ -232,7 +232,7 @@ fn the_filter_decides_before_the_output_and_the_widest_of_each() {
     let version = table(&[GRANULE_ROWS], &ColumnPlacement::default());
     // Pages are told by column, since the nodes are not this machine's.
     let mut starts: Vec<(Range<usize>, u32)> = Vec::new();
-    for (column, node) in version.segments().next().unwrap().segment.columns().iter().zip([1, 2, 3]) {
+    for (column, node) in version.segments().next().unwrap().segment.columns().zip([1, 2, 3]) {
         starts.extend(column.components().iter().map(|(_, r)| (r.address()..r.address() + r.len(), node)));
     }
     let look_up = move |_: &[(usize, usize)]| -> Option<Box<BytesOn>> {

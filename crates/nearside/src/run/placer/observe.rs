@@ -182,7 +182,7 @@ fn items_of(
             (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1))
         };
         let remote = |of: fn(&Read) -> u64| now.map_or(0, of).saturating_sub(then.map_or(0, of));
-        let columns = || table.base.segments().map(|version| version.segment.column(place));
+        let columns = || table.base.segments().filter_map(|of| of.segment.stored_columns()[place].resident());
         let codes: usize = columns().map(|column| column.bytes_codes()).sum();
         let dictionary = columns().map(|column| column.bytes_dictionary()).max().unwrap_or(0);
         let places_of = |nodes: &[NodeId]| -> Option<Vec<usize>> {

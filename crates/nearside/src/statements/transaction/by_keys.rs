@@ -112,6 +112,7 @@ impl<'a> ByKeys<'a> {
             if now.id != table || !now.has_room_for_delta() || now.unique_indexes().count() > 1 {
                 return Ok(None);
             }
+            now.load_all(&running)?;
             if let Some(holder) = meta.locks.other_owner(Some(self.id)) {
                 return Err(running.blocked_by(holder));
             }
@@ -175,9 +176,8 @@ impl<'a> ByKeys<'a> {
         if state.ddl_version != running.catalog.ddl_version {
             return Ok(None);
         }
-        let Some(now) = state.by_id(table).filter(|now| index == 0 && now.unique_indexes().count() == 1) else {
-            return Ok(None);
-        };
+        let is_alike = |now: &&Arc<TableEntry>| now.unique_indexes().count() == 1 && now.meta.is_resident();
+        let Some(now) = state.by_id(table).filter(is_alike).filter(|_| index == 0) else { return Ok(None) };
         let keys = Keys::new(key)?;
         let of_key = now.unique_indexes().next().map(|index| now.key_columns(index)).transpose()?.unwrap_or_default();
         if let (Some(rows), Some(code)) = (self.state.content.pending.get(&table), keys.codes().next().flatten()) {

@@ -228,7 +228,7 @@ fn rows_of(parts: &[Part], table: &TableEntry) -> Result<RecordBatch> {
     let mut batches = Vec::new();
     for of in parts.iter().flat_map(|part| &part.segments) {
         let rows = live_rows(of);
-        let columns = of.segment.columns().iter().map(|column| column.take(&rows)).collect();
+        let columns = of.segment.columns().map(|column| column.take(&rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         batches.push(RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?);
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
 use arrow::compute::kernels::cmp::not_distinct;
-use storage::{Keys, Serial, TableRow, TableVersion};
+use storage::{ColumnId, Keys, Serial, StoredColumn, TableRow, TableVersion};
 
 use super::view::{gone, own_ddl_version};
 use crate::catalog::delta::{FoundKeys, TableDelta};
@@ -513,9 +513,10 @@ impl Written {
             }
             for (place, (was, is)) in old.iter().zip(&part.segments).take(count).enumerate() {
                 // Indexes may have been built: the columns are the same.
-                let is_same = |(a, b): (&Arc<storage::Column>, &Arc<storage::Column>)| Arc::ptr_eq(a, b);
-                let columns = (was.segment.columns(), is.segment.columns());
-                if columns.0.len() != columns.1.len() || !columns.0.iter().zip(columns.1).all(is_same) {
+                let ids = |of: &storage::SegmentVersion| -> Vec<Option<ColumnId>> {
+                    of.segment.stored_columns().iter().map(StoredColumn::id).collect()
+                };
+                if ids(was) != ids(is) {
                     return None;
                 }
                 let gone = is.deleted.as_ref().map_or_else(Vec::new, |now| now.since(was.deleted.as_deref()));
@@ -526,11 +527,8 @@ impl Written {
                 of.map(|of| (Arc::as_ptr(&of.segment), of.deleted.as_ref().map(Arc::as_ptr))).collect()
             };
             written.is_own_changed |= own(old) != own(&part.segments);
-            let known: HashSet<*const storage::Column> =
-                old.iter().skip(count).filter_map(|of| of.segment.columns().first().map(Arc::as_ptr)).collect();
-            let is_new = |of: &&storage::SegmentVersion| {
-                of.segment.columns().first().is_none_or(|column| !known.contains(&Arc::as_ptr(column)))
-            };
+            let known: HashSet<ColumnId> = old.iter().skip(count).filter_map(first_column).collect();
+            let is_new = |of: &&storage::SegmentVersion| first_column(of).is_none_or(|column| !known.contains(&column));
             written.added.extend(part.segments.iter().skip(count).filter(is_new).cloned());
         }
         Some(written)
@@ -552,6 +550,11 @@ impl Written {
     }
 }
 
+/// What tells a segment from others: indexes and deleted rows may have come to it.
+fn first_column(of: &storage::SegmentVersion) -> Option<ColumnId> {
+    of.segment.stored_columns().first()?.id()
+}
+
 /// Which transaction has locked a key of rows that a table has and had not `before`, if one has.
 ///
 /// # Errors
@@ -560,9 +563,8 @@ pub(crate) fn key_holder(table: &TableEntry, before: Option<&TableVersion>) -> R
     if !table.meta.locks.is_any() {
         return Ok(None);
     }
-    let column = |of: &storage::SegmentVersion| of.segment.columns().first().map(Arc::as_ptr);
-    let known: HashSet<_> = before.into_iter().flat_map(TableVersion::segments).filter_map(column).collect();
-    let is_new = |of: &&storage::SegmentVersion| column(of).is_none_or(|column| !known.contains(&column));
+    let known: HashSet<_> = before.into_iter().flat_map(TableVersion::segments).filter_map(first_column).collect();
+    let is_new = |of: &&storage::SegmentVersion| first_column(of).is_none_or(|column| !known.contains(&column));
     let added = table.base.segments().filter(is_new).cloned().collect();
     let keys = Written { dead: Vec::new(), added, is_own_changed: true }.keys(table)?;
     let holder = |(number, keys): (usize, &Keys)| table.meta.locks.key_holder(number, keys.codes().flatten(), None);

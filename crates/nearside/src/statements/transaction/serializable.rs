@@ -141,7 +141,7 @@ fn rows_at(whole: &TableVersion, mut rows: Vec<(usize, u32)>, table: &TableEntry
     let segments: Vec<_> = whole.segments().collect();
     let of_segment = |rows: &[(usize, u32)]| {
         let numbers: Vec<u32> = rows.iter().map(|(_, row)| *row).collect();
-        let columns = segments[rows[0].0].segment.columns().iter().map(|column| column.take(&numbers)).collect();
+        let columns = segments[rows[0].0].segment.columns().map(|column| column.take(&numbers)).collect();
         Ok(RecordBatch::try_new(nullable(&table.base.schema), columns)?)
     };
     rows.chunk_by(|a, b| a.0 == b.0).map(of_segment).collect()
