@@ -27,6 +27,7 @@ mod record;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -6,7 +6,7 @@
 //! numbers that rows have while the log lasts: see [`storage::TableRow`].
 //!
 //! A state is JSON and, behind it, what JSON cannot hold: arrow schemas and batches, lists of deleted rows. Rows are
-//! numbers and arrow batches.
+//! numbers and, where there are few, their values (`values`), else arrow batches.
 //!
 //! # Invariants
 //! What is read back is what was written; bytes that are not such a record are an error, never a panic, and nothing is
@@ -25,12 +25,20 @@ use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
 use crate::catalog::journal::WrittenRows;
+use crate::durable::values;
 use crate::error::{Error, Result};
 
 const STATE: u8 = 1;
-const ROWS: u8 = 2;
+/// Rows as arrow batches: written before there was [`ROWS`].
+const BATCHES: u8 = 2;
+/// The same of several tables.
+const SEVERAL_BATCHES: u8 = 3;
+const ROWS: u8 = 4;
 /// The rows of several tables, each with its length before it.
-const SEVERAL_ROWS: u8 = 3;
+const SEVERAL_ROWS: u8 = 5;
+/// How rows are written: as an arrow stream, as [`values`].
+const AS_ARROW: u8 = 0;
+const AS_VALUES: u8 = 1;
 /// The segment of a row of the delta.
 const OF_DELTA: u32 = u32::MAX;
 
@@ -330,6 +338,12 @@ fn put_rows<'a>(
     bytes.extend_from_slice(&(added.len() as u32).to_le_bytes());
     for (first, batch) in added {
         bytes.extend_from_slice(&first.to_le_bytes());
+        bytes.push(AS_VALUES);
+        if values::put(batch, bytes) {
+            continue;
+        }
+        bytes.pop();
+        bytes.push(AS_ARROW);
         let batch = ipc(batch)?;
         bytes.extend_from_slice(&(batch.len() as u64).to_le_bytes());
         bytes.extend_from_slice(&batch);
@@ -337,22 +351,28 @@ fn put_rows<'a>(
     Ok(())
 }
 
-/// What [`write_state`], [`write_rows`] and [`write_several`] wrote.
-pub(super) fn read(bytes: &[u8]) -> Result<Record<'_>> {
+/// The schema of the table of a number.
+pub(super) type SchemaOf<'a> = dyn Fn(u64) -> Option<SchemaRef> + 'a;
+
+/// What [`write_state`], [`write_rows`] and [`write_several`] wrote; tables have these schemas when it is told.
+pub(super) fn read<'a>(bytes: &'a [u8], schema_of: &SchemaOf<'_>) -> Result<Record<'a>> {
     let mut rest = Rest(bytes);
-    match rest.u8()? {
+    let kind = rest.u8()?;
+    let has_values = matches!(kind, ROWS | SEVERAL_ROWS);
+    let of_table = |rest| read_rows(rest, has_values, schema_of);
+    match kind {
         STATE => {
             let len = rest.len()?;
             let json = rest.take(len)?;
             let state = serde_json::from_slice(json).map_err(|e| malformed(&e.to_string()))?;
             Ok(Record::State(state, Blobs(rest.0)))
         }
-        ROWS => Ok(Record::Rows(vec![read_rows(rest)?])),
-        SEVERAL_ROWS => {
+        ROWS | BATCHES => Ok(Record::Rows(vec![of_table(rest)?])),
+        SEVERAL_ROWS | SEVERAL_BATCHES => {
             let mut rows = Vec::new();
             for _ in 0..rest.u32()? {
                 let len = rest.len()?;
-                rows.push(read_rows(Rest(rest.take(len)?))?);
+                rows.push(of_table(Rest(rest.take(len)?))?);
             }
             match rest.0 {
                 [] => Ok(Record::Rows(rows)),
@@ -363,8 +383,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Record<'_>> {
     }
 }
 
-fn read_rows(mut rest: Rest<'_>) -> Result<Rows> {
+fn read_rows(mut rest: Rest<'_>, has_values: bool, schema_of: &SchemaOf<'_>) -> Result<Rows> {
     let table = rest.u64()?;
+    let schema = schema_of(table).ok_or_else(|| malformed("a table that is not there is written"))?;
     let mut dead = Vec::new();
     for _ in 0..rest.u32()? {
         let (segment, row) = (rest.u32()?, rest.u32()?);
@@ -373,8 +394,15 @@ fn read_rows(mut rest: Rest<'_>) -> Result<Rows> {
     let mut added = Vec::new();
     for _ in 0..rest.u32()? {
         let first = rest.u32()?;
-        let len = rest.len()?;
-        added.push((first, batch_of(rest.take(len)?)?));
+        let batch = match if has_values { rest.u8()? } else { AS_ARROW } {
+            AS_ARROW => {
+                let len = rest.len()?;
+                batch_of(rest.take(len)?)?
+            }
+            AS_VALUES => values::read(&mut rest, &schema)?,
+            _ => return Err(malformed("rows are written in no known way")),
+        };
+        added.push((first, batch));
     }
     match rest.0 {
         [] => Ok(Rows { table, added, dead }),
@@ -383,10 +411,10 @@ fn read_rows(mut rest: Rest<'_>) -> Result<Rows> {
 }
 
 #[derive(Debug)]
-struct Rest<'a>(&'a [u8]);
+pub(super) struct Rest<'a>(pub(super) &'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+    pub(super) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(|| malformed("it ends too early"))?;
         self.0 = rest;
         Ok(taken)
@@ -396,11 +424,11 @@ impl<'a> Rest<'a> {
         self.take(N)?.try_into().map_err(|_| malformed("it ends too early"))
     }
 
-    fn u8(&mut self) -> Result<u8> {
+    pub(super) fn u8(&mut self) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    fn u32(&mut self) -> Result<u32> {
+    pub(super) fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 

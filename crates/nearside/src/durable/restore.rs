@@ -94,7 +94,8 @@ impl Picture {
     /// # Errors
     /// It is none, or does not fit what is there.
     pub(super) fn apply(&mut self, bytes: &[u8], running: &RunningStatement) -> Result<()> {
-        match read(bytes)? {
+        let schema_of = |table: u64| self.tables.get(&table).map(|table| Arc::clone(&table.schema));
+        match read(bytes, &schema_of)? {
             Record::State(state, blobs) => self.apply_state(state, blobs, running),
             Record::Rows(rows) => rows.into_iter().try_for_each(|rows| self.apply_rows(rows)),
         }
@@ -373,7 +374,7 @@ impl TableOf {
 
 /// The table of a segment of a checkpoint, where its catalog can be read.
 pub(super) fn table_of(segment: usize, catalog: &[u8]) -> Option<String> {
-    let Ok(Record::State(state, _)) = read(catalog) else { return None };
+    let Ok(Record::State(state, _)) = read(catalog, &|_| None) else { return None };
     let has = |table: &Table| {
         let segments = table.rows.iter().flat_map(|rows| rows.parts.iter().flatten());
         segments.into_iter().any(|of| of.number == segment)
