@@ -12,7 +12,6 @@ use sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
     OnConflictAction, OnInsert, TableAliasWithoutColumns, TableFactor, VisitMut, VisitorMut,
 };
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -21,6 +20,7 @@ use super::walk::visit_mut;
 use super::{normalised, quoted};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::sql::dialect::SqlDialect;
 
 /// The row that was to be inserted, as DO UPDATE names it.
 const EXCLUDED: &str = "excluded";
@@ -216,7 +216,7 @@ pub(crate) fn as_update(update: &DoUpdate, pairs: &Pairs<'_>) -> Result<Statemen
         ));
     }
     let text = format!("UPDATE {} AS {} SET c = 1", pairs.table, quoted(pairs.alias));
-    let parsed = Parser::parse_sql(&GenericDialect {}, &text).map_err(DataFusionError::from)?;
+    let parsed = Parser::parse_sql(&SqlDialect, &text).map_err(DataFusionError::from)?;
     let Some(ast::Statement::Update(mut written)) = parsed.into_iter().next() else {
         return Err(Error::Internal("an UPDATE was parsed as something else".into()));
     };

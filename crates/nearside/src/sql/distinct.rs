@@ -131,13 +131,13 @@ fn one(written: &mut Written) -> Expr {
 #[cfg(test)]
 mod tests {
     use sqlparser::ast::VisitMut;
-    use sqlparser::dialect::GenericDialect;
     use sqlparser::parser::Parser;
 
     use super::*;
+    use crate::sql::dialect::SqlDialect;
 
     fn bound(text: &str) -> Expr {
-        let mut expr = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap().parse_expr().unwrap();
+        let mut expr = Parser::new(&SqlDialect).try_with_sql(text).unwrap().parse_expr().unwrap();
         let _ = expr.visit(&mut Comparisons);
         expr
     }

@@ -4,6 +4,7 @@
 //! The planner puts a copy of the query wherever its name stands. So the query is put into a table of a name that tells
 //! ([`Wish`]), which [`SharedQueries`](crate::rewrite::shared_queries) reads off the plan.
 
+use crate::sql::dialect::SqlDialect;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +13,6 @@ use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, TableFactor, VisitorMut, visit_expressions,
 };
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
@@ -209,7 +209,7 @@ fn wrap(query: &mut Query, wish: Wish) {
 
 /// `query` becomes `SELECT * FROM (query) AS name`.
 pub(super) fn in_from(query: &mut Query, name: &str) {
-    let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM (SELECT 1) AS x") else { return };
+    let Ok(mut statements) = Parser::parse_sql(&SqlDialect, "SELECT * FROM (SELECT 1) AS x") else { return };
     let Some(ast::Statement::Query(mut outer)) = statements.pop() else { return };
     if let SetExpr::Select(select) = outer.body.as_mut()
         && let Some(from) = select.from.first_mut()

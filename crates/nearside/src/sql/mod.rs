@@ -13,17 +13,18 @@ use datafusion_expr::{LogicalPlan, Volatility};
 use datafusion_sql::parser::{CopyToStatement, DFParserBuilder, Statement};
 use datafusion_sql::planner::{ParserOptions, SqlToRel};
 use sqlparser::ast::{self, ObjectName, Value};
-use sqlparser::dialect::GenericDialect;
 
 use crate::catalog::lengths::{Length, Lengths};
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
+use crate::sql::dialect::SqlDialect;
 use crate::stack::deep;
 
 mod calls;
 mod casts;
 mod complete;
 mod conflict;
+mod dialect;
 mod distinct;
 mod exclude;
 mod intervals;
@@ -125,7 +126,7 @@ impl AnyStatement {
         let (tokens, alias) = conflict::without_alias(tokens);
         let (tokens, said) = without_words(without_exclusions(flattened(tokens))?);
         let mut parser = DFParserBuilder::new(tokens)
-            .with_dialect(&GenericDialect {})
+            .with_dialect(&SqlDialect)
             .with_recursion_limit(RECURSION_MAX)
             .build()
             .map_err(Error::from)?;

@@ -21,7 +21,6 @@ use sqlparser::ast::{
     FunctionArguments, GroupByExpr, Ident, ObjectName, OnConflict, OnConflictAction, OnInsert, Query, Select,
     SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
 };
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::calls::call;
@@ -30,6 +29,7 @@ use super::mend::{joined, row};
 use super::scope::binary;
 use super::walk::rewrite;
 use crate::error::{Error, Result};
+use crate::sql::dialect::SqlDialect;
 use crate::sql::fresh_name;
 
 /// Columns of grouping sets are not more than these; CUBE has two to their power of sets.
@@ -327,8 +327,7 @@ fn list_of_rows(query: &Query) -> Result<Query> {
 
 /// `SELECT 1 FROM (query) AS name (columns)`.
 fn from_query(query: Query, columns: &[String]) -> Result<Query> {
-    let parsed =
-        Parser::parse_sql(&GenericDialect {}, "SELECT 1 FROM (SELECT 1) AS x").map_err(DataFusionError::from)?;
+    let parsed = Parser::parse_sql(&SqlDialect, "SELECT 1 FROM (SELECT 1) AS x").map_err(DataFusionError::from)?;
     let Some(ast::Statement::Query(mut outer)) = parsed.into_iter().next() else {
         return Err(Error::Internal("a query around a query".into()));
     };

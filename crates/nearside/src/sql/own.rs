@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 use sqlparser::ast::ObjectName;
-use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{AnyStatement, CopyFrom, RECURSION_MAX, normalised};
 use crate::error::{Error, Position, Result, syntax};
+use crate::sql::dialect::SqlDialect;
 
 /// `ALTER TABLE [IF EXISTS] t` and what about its placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
     if !matches!(first.map(|token| &token.token), Some(Token::Word(word)) if is_ours(&word.value)) {
         return Ok(None);
     }
-    let parser = Parser::new(&GenericDialect {}).with_recursion_limit(RECURSION_MAX);
+    let parser = Parser::new(&SqlDialect).with_recursion_limit(RECURSION_MAX);
     let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
     let parsed = match parser.peek_token().token {
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),

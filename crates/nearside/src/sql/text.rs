@@ -1,11 +1,11 @@
 //! The text of scripts: where a statement ends, and what is refused before it is parsed.
 
-use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use super::ScriptPiece;
 use crate::error::{Error, Position, Result};
+use crate::sql::dialect::SqlDialect;
 
 /// How many operators may follow each other in one expression.
 const OPERATORS_MAX: usize = 2000;
@@ -166,7 +166,7 @@ impl Level {
 
 /// The tokens of a text.
 pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
-    Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| Error::Syntax {
+    Tokenizer::new(&SqlDialect, sql).tokenize_with_location().map_err(|e| Error::Syntax {
         message: e.message,
         position: Some(Position { line: e.location.line, column: e.location.column }),
     })

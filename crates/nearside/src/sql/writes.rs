@@ -9,7 +9,6 @@ use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor,
     TableObject, Value, VisitorMut,
 };
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::calls::call;
@@ -19,6 +18,7 @@ use super::scope::{Tables, quoted};
 use super::values::is_float_type;
 use super::walk::rewrite;
 use crate::error::{Error, Result};
+use crate::sql::dialect::SqlDialect;
 
 /// A column's default, as it is written; `None` where it has none, which is NULL.
 pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Expr>>;
@@ -69,7 +69,7 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
                 return Ok(());
             };
             let Some(column) = tables(name).and_then(|columns| columns.into_iter().next()) else { return Ok(()) };
-            let parsed = Parser::parse_sql(&GenericDialect {}, "UPDATE x SET y = 1").map_err(DataFusionError::from)?;
+            let parsed = Parser::parse_sql(&SqlDialect, "UPDATE x SET y = 1").map_err(DataFusionError::from)?;
             let Some(ast::Statement::Update(mut update)) = parsed.into_iter().next() else { return Ok(()) };
             let column = Ident::with_quote('"', column);
             update.table = table.clone();
@@ -160,7 +160,7 @@ fn keep_cast(value: &mut Expr) {
 /// `VALUES (DEFAULT, ..)`, for as many columns.
 fn all_defaults(columns: usize) -> Result<Option<Box<Query>>> {
     let row = format!("INSERT INTO x VALUES ({})", vec!["DEFAULT"; columns.max(1)].join(", "));
-    let parsed = Parser::parse_sql(&GenericDialect {}, &row).map_err(DataFusionError::from)?;
+    let parsed = Parser::parse_sql(&SqlDialect, &row).map_err(DataFusionError::from)?;
     match parsed.into_iter().next() {
         Some(ast::Statement::Insert(insert)) => Ok(insert.source),
         _ => Err(Error::Internal("an INSERT was parsed as something else".into())),

@@ -30,9 +30,6 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
         | Expr::IsNotUnknown(inner)
         | Expr::Nested(inner)
         | Expr::UnaryOp { op: _, expr: inner } => expr(inner),
-        Expr::BinaryOp { left: _, op: BinaryOperator::BitwiseXor, right: _ } => {
-            Err(refused("^, which is the power of a number in PostgreSQL and no bits' XOR; use power(a, b)"))
-        }
         Expr::IsDistinctFrom(left, right)
         | Expr::IsNotDistinctFrom(left, right)
         | Expr::BinaryOp { left, op: _, right }

@@ -18,13 +18,13 @@ use sqlparser::ast::{
     BinaryOperator, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Value, With,
 };
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::super::calls::call;
 use super::super::normalised;
 use super::names::{Tables, alias_columns, left_out, output_name, quoted, renamed};
 use crate::error::{Error, Result};
+use crate::sql::dialect::SqlDialect;
 use crate::sql::fresh_name;
 
 /// How deep common table expressions may name each other.
@@ -447,7 +447,7 @@ fn as_query(factor: &mut TableFactor) {
     if !matches!(factor, TableFactor::NestedJoin { alias: Some(_), .. }) {
         return;
     }
-    let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM x") else { return };
+    let Ok(mut statements) = Parser::parse_sql(&SqlDialect, "SELECT * FROM x") else { return };
     let Some(Statement::Query(mut query)) = statements.pop() else { return };
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     if let TableFactor::NestedJoin { table_with_joins, alias } = factor {

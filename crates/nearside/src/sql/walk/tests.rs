@@ -2,10 +2,10 @@
 
 use datafusion_sql::parser::DFParserBuilder;
 use sqlparser::ast::{self, BinaryOperator, ObjectName};
-use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::Tokenizer;
 
 use super::*;
+use crate::sql::dialect::SqlDialect;
 use crate::sql::materialized::{CteWord, keep_wishes, put_back, without_words};
 use crate::sql::{STEP, distinct, mend, ordinary, recursion, rows, scope, windows, writes};
 
@@ -45,9 +45,9 @@ const STATEMENTS: [&str; 31] = [
 ];
 
 fn parsed(sql: &str) -> (Statement, Vec<CteWord>) {
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();
+    let tokens = Tokenizer::new(&SqlDialect, sql).tokenize_with_location().unwrap();
     let (tokens, said) = without_words(tokens);
-    let parser = DFParserBuilder::new(tokens).with_dialect(&GenericDialect {}).build();
+    let parser = DFParserBuilder::new(tokens).with_dialect(&SqlDialect).build();
     let mut statements = parser.unwrap().parse_statements().unwrap_or_else(|e| panic!("{sql}: {e}"));
     assert_eq!(statements.len(), 1, "{sql}");
     (statements.pop_front().unwrap(), said)
