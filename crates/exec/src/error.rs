@@ -25,6 +25,9 @@ pub enum ExecError {
     /// An expression failed on a row of the input: overflow, division by zero, a text that is no number.
     #[error("{0}")]
     Evaluation(String),
+    /// The same of an expression that the plan's owner evaluates, in the owner's own words.
+    #[error(transparent)]
+    Expression(Box<dyn std::error::Error + Send + Sync>),
     /// A loop over floats met one that is out of range, maybe in a row that does not count. Never reported: who runs
     /// the loop has the expression's owner evaluate it instead, which knows the rows and the words.
     #[error("a float is out of range")]

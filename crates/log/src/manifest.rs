@@ -142,22 +142,40 @@ impl Manifest {
     /// [`WriteError`]: but for [`WriteError::Stopped`], the old one is still there.
     pub(crate) fn put(&self, files: &dyn Files, folder: &Path, health: &Health) -> Result<(), WriteError> {
         let (path, fresh) = (folder.join(NAME), folder.join(FRESH));
+        self.write(files, &fresh, &path, health)?;
+        files.sync_folder(folder).map_err(|error| health.stop(folder, "syncing the folder", &error))?;
+        files.rename(&fresh, &path).map_err(|error| {
+            let _ = files.remove(&fresh);
+            failed(files, health, &path, "naming the file", &error)
+        })?;
+        files.sync_folder(folder).map_err(|error| health.stop(folder, "syncing the folder", &error))
+    }
+
+    /// Writes it to a file in the place of one that never became whole; its bytes are on the disk then, its name may
+    /// not be. Errors are told of `shown`.
+    ///
+    /// # Errors
+    /// [`WriteError`]: but for [`WriteError::Stopped`], there is no such file.
+    pub(crate) fn write(
+        &self,
+        files: &dyn Files,
+        path: &Path,
+        shown: &Path,
+        health: &Health,
+    ) -> Result<(), WriteError> {
         let bytes = self.encode();
-        if let Err(error) = files.remove(&fresh)
+        if let Err(error) = files.remove(path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            return Err(health.stop(&fresh, "removing", &error));
+            return Err(health.stop(path, "removing", &error));
         }
         let refused = |what: &str, error: std::io::Error| {
-            let _ = files.remove(&fresh);
-            failed(files, health, &path, what, &error)
+            let _ = files.remove(path);
+            failed(files, health, shown, what, &error)
         };
-        let file = files.create(&fresh, bytes.len() as u64).map_err(|error| refused("making the file", error))?;
+        let file = files.create(path, bytes.len() as u64).map_err(|error| refused("making the file", error))?;
         write_all_at(&*file, 0, &bytes).map_err(|error| refused("writing", error))?;
-        file.sync_data().map_err(|error| health.stop(&path, "syncing", &error))?;
-        files.sync_folder(folder).map_err(|error| health.stop(folder, "syncing the folder", &error))?;
-        files.rename(&fresh, &path).map_err(|error| refused("naming the file", error))?;
-        files.sync_folder(folder).map_err(|error| health.stop(folder, "syncing the folder", &error))
+        file.sync_data().map_err(|error| health.stop(shown, "syncing", &error))
     }
 }
 

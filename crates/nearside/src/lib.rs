@@ -54,6 +54,7 @@ pub use api::session::{CancelHandle, Prepared, Session};
 pub use arrow;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
+pub use error::codes::{Message, SqlState};
 pub use error::{Error, Position, Result};
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};

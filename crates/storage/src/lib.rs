@@ -83,7 +83,9 @@ pub use column::{Column, Component, RowIds};
 pub use compact::{Compacted, compact, compaction, thinned};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
-pub use delta::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, Places, TableRow};
+pub use delta::{
+    DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, Places, RowHold, TableRow,
+};
 pub use dictionary::{Dictionary, Encoding};
 pub use error::{Interruption, StoreError};
 pub use identity::{ColumnId, DictionaryId};

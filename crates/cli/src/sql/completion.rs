@@ -13,7 +13,7 @@ pub trait Names {
 }
 
 /// The backslash commands, as Tab offers them.
-const COMMANDS: [&str; 4] = ["\\d", "\\q", "\\timing", "\\?"];
+const COMMANDS: [&str; 5] = ["\\codes", "\\d", "\\q", "\\timing", "\\?"];
 
 const KEYWORDS: &str = "add all alter analyze and as asc avg begin between by case cast column commit copy count \
     create cross database date delete desc describe distinct drop else end except exists explain export extract \

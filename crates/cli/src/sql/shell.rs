@@ -19,6 +19,7 @@ const HELP: &str = "\
   \\d            tables and views, with rows and bytes
   \\d TABLE      a table's columns and indexes, how they are stored and what they take
   \\timing       show how long statements take, or stop showing it
+  \\codes        show errors with their codes (SQLSTATE), or stop showing them
   \\q            quit (so does Ctrl-D)
   \\?            this help
 A statement ends with ; and may span lines. Ctrl-C cancels a running statement, or clears the line.
@@ -54,6 +55,8 @@ pub struct Shell {
     interrupts: Interrupts,
     format: Format,
     timing: bool,
+    /// Whether errors are shown with their codes.
+    codes: bool,
     terminal_width: Option<usize>,
     out: BufWriter<io::Stdout>,
 }
@@ -63,7 +66,8 @@ impl Shell {
     pub fn new(database: Database, interrupts: Interrupts, format: Format) -> Shell {
         let session = database.session();
         let out = BufWriter::new(io::stdout());
-        let mut shell = Shell { database, session, interrupts, format, timing: false, terminal_width: None, out };
+        let mut shell =
+            Shell { database, session, interrupts, format, timing: false, codes: false, terminal_width: None, out };
         if io::stdout().is_terminal() {
             shell.terminal_width = output::terminal_width();
         }
@@ -103,13 +107,15 @@ impl Shell {
         let _running = self.interrupts.during(move || {
             handle.cancel();
         });
-        let outcome = self.session.run(&statement.text).map_err(|error| explained(error, statement, origin))?;
+        let outcome =
+            self.session.run(&statement.text).map_err(|error| explained(error, self.codes, statement, origin))?;
         match outcome {
             Outcome::Rows(rows) => {
                 // An object has a field once.
                 let rows = if self.format == Format::Json { rows.with_names_apart() } else { rows };
                 let schema = rows.schema().clone();
-                let batches = rows.map(|batch| batch.map_err(|error| explained(error, statement, origin)));
+                let codes = self.codes;
+                let batches = rows.map(|batch| batch.map_err(|error| explained(error, codes, statement, origin)));
                 let written = output::write_result(&mut self.out, self.format, self.terminal_width, &schema, batches);
                 // The rows before an error were right; they come before its sentence.
                 if !matches!(written, Err(Failure::BrokenPipe)) {
@@ -143,7 +149,10 @@ impl Shell {
             ("\\timing", "off") => self.set_timing(false)?,
             ("\\d", "") => self.list_tables()?,
             ("\\d", table) => self.describe(table)?,
-            ("\\q" | "\\?" | "\\timing", other) => {
+            ("\\codes", "") => self.set_codes(!self.codes)?,
+            ("\\codes", "on") => self.set_codes(true)?,
+            ("\\codes", "off") => self.set_codes(false)?,
+            ("\\q" | "\\?" | "\\timing" | "\\codes", other) => {
                 return Err(Failure::new(format!("{name} does not take '{other}'; \\? lists the commands")));
             }
             _ => return Err(Failure::new(format!("unknown command {name}; \\? lists the commands"))),
@@ -155,6 +164,14 @@ impl Shell {
         self.timing = on;
         if self.format == Format::Table {
             writeln!(self.out, "Timing is {}.", if on { "on" } else { "off" })?;
+        }
+        Ok(())
+    }
+
+    fn set_codes(&mut self, on: bool) -> Result<(), Failure> {
+        self.codes = on;
+        if self.format == Format::Table {
+            writeln!(self.out, "Codes of errors are {}.", if on { "on" } else { "off" })?;
         }
         Ok(())
     }
@@ -253,8 +270,8 @@ fn shown_time(time: Duration) -> String {
     if ms < 10_000.0 { format!("{ms:.3} ms") } else { format!("{:.3} s", ms / 1e3) }
 }
 
-/// The error's sentence, with its place in the script rather than in the statement.
-fn explained(mut error: Error, statement: &Statement, origin: Origin<'_>) -> Failure {
+/// The error's sentence, with its place in the script rather than in the statement, and its code if that is wanted.
+fn explained(mut error: Error, codes: bool, statement: &Statement, origin: Origin<'_>) -> Failure {
     let mut placed = false;
     if let Error::Syntax { position: Some(position), .. } | Error::Plan { position: Some(position), .. } = &mut error {
         if position.line == 1 {
@@ -264,8 +281,15 @@ fn explained(mut error: Error, statement: &Statement, origin: Origin<'_>) -> Fai
         placed = true;
     }
     match origin {
-        Origin::Script(name) if placed => Failure::new(format!("{name}: {error}")),
-        _ => located(Failure::new(error.to_string()), statement, origin),
+        Origin::Script(name) if placed => Failure::new(format!("{name}: {}", sentence(&error, codes))),
+        _ => located(Failure::new(sentence(&error, codes)), statement, origin),
+    }
+}
+
+fn sentence(error: &Error, codes: bool) -> String {
+    match codes {
+        true => format!("{}: {error}", error.code()),
+        false => error.to_string(),
     }
 }
 

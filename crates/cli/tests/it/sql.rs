@@ -60,6 +60,10 @@ fn commands_work_in_scripts() {
     assert!(help.contains("\\timing") && help.contains("\\d TABLE"), "{help}");
     let unknown = run_with(&["sql"], b"SELECT 1;\n\\nope\n").failed();
     assert!(unknown.contains("line 2") && unknown.contains("\\nope"), "{unknown}");
+    let coded = run_with(&["sql"], b"\\codes\nSELECT 1 / 0;\n").failed();
+    assert!(coded.contains("22012: division by zero"), "{coded}");
+    let coded = run_with(&["sql"], b"\\codes on\n\\codes off\nSELECT 1 / 0;\n").failed();
+    assert!(coded.contains("division by zero") && !coded.contains("22012"), "{coded}");
     let missing = run_with(&["sql"], b"CREATE TABLE fruit (a INT);\n\\d fruits\n").failed();
     assert!(missing.contains("fruits") && missing.contains("did you mean 'fruit'"), "{missing}");
 }

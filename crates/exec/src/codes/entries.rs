@@ -101,7 +101,7 @@ impl Entries {
                 *self.chunks[chunk].lock() = Some(results);
                 Ok(())
             }
-            Err(ExecError::Evaluation(_) | ExecError::Memory(_)) => {
+            Err(ExecError::Evaluation(_) | ExecError::Expression(_) | ExecError::Memory(_)) => {
                 self.failed.store(true, Ordering::Relaxed);
                 Ok(())
             }

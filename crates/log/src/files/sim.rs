@@ -152,6 +152,7 @@ struct State {
     fail_at: Option<(u64, Failure)>,
     room_bytes: Option<u64>,
     planted: Option<Planted>,
+    has_no_links: bool,
     locked: BTreeMap<PathBuf, String>,
 }
 
@@ -227,6 +228,11 @@ impl SimFiles {
     /// Files may take this many bytes in all; `None` is no limit.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.state.lock().room_bytes = bytes;
+    }
+
+    /// From now on a file has one name, as in some file systems.
+    pub fn without_links(&self) {
+        self.state.lock().has_no_links = true;
     }
 
     /// Plants a fault.
@@ -463,6 +469,9 @@ impl Files for SimFiles {
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.simple(true)?;
+        if state.has_no_links {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let inode = state.inode_of(from)?;
         let (folder, name) = split(to);
         let folder = state.folder(&folder)?;

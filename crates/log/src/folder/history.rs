@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 
 use super::{Folder, Known};
 use crate::data::DataFile;
-use crate::error::{ReadError, WriteError, failed};
-use crate::files::{Files, write_all_at};
+use crate::error::{ReadError, WriteError};
+use crate::files::Files;
 use crate::manifest::{Manifest, NAME};
 
 /// The window of a folder whose caller has not said one: checkpoints neither add to the history nor take away from it.
@@ -69,15 +69,8 @@ impl Folder {
         // Of a checkpoint that came no further than this.
         let _ = self.files.remove(&to);
         if self.files.link(&from, &to).is_err() {
-            let refused = |what: &str, error| {
-                let _ = self.files.remove(&to);
-                failed(&*self.files, &self.health, &to, what, &error)
-            };
-            let bytes = before.encode();
-            let made = self.files.create(&to, bytes.len() as u64);
-            let file = made.map_err(|error| refused("making the file", error))?;
-            write_all_at(&*file, 0, &bytes).map_err(|error| refused("writing", error))?;
-            file.sync_data().map_err(|error| self.health.stop(&to, "syncing", &error))?;
+            // There are file systems in which a file has one name. The checkpoint that comes next syncs this one.
+            before.write(&*self.files, &to, &to, &self.health)?;
         }
         Ok(Some(Kept::of(before)))
     }

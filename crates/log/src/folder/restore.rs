@@ -10,7 +10,7 @@ use super::{Folder, FolderOptions};
 use crate::data::{OpenData, Pace, data_path};
 use crate::error::{Health, OpenError, WriteError};
 use crate::files::Files;
-use crate::log::{LogPlace, chain, read_end};
+use crate::log::{LogFile, LogPlace, chain, read_end};
 use crate::manifest::Manifest;
 use crate::point::{Lsn, Until};
 
@@ -30,7 +30,8 @@ impl Folder {
     /// there then is opened like any folder. What is copied is checked.
     ///
     /// # Errors
-    /// [`OpenError`]: [`OpenError::OutOfLog`] for a time that the folder does not go back to.
+    /// [`OpenError`]: [`OpenError::OutOfLog`] for a time that the folder does not go back to;
+    /// [`WriteError::NotWhole`] where writing the copy failed.
     pub fn restore(
         files: &Arc<dyn Files>,
         from: &Path,
@@ -54,24 +55,39 @@ impl Folder {
         let place = LogPlace { files: Arc::clone(files), path: from.to_path_buf(), folder: base.folder };
         let chain = chain(&place, base.log_file)?;
         let tail = read_end(&place, chain[chain.len() - 1])?;
-        let Span { last, time_us } = last_until(&place, base, &chain, &tail, until)?;
-        let health = Health::default();
-        empty_folder(&**files, to, &health)?;
-        let mut bytes = 0;
-        for file in &base.files {
-            let path = data_path(from, file.number);
-            let data = OpenData::open(&**files, &path, base.folder, file)?;
-            data.check(paced).map_err(|error| error.map_or(OpenError::from(WriteError::Cancelled), OpenError::from))?;
-            bytes += copy_file(&**files, &path, &data_path(to, file.number), None, paced, &health)?;
-        }
-        let copied = place.elsewhere(to);
-        for file in chain.iter().enumerate().filter(|(at, file)| *at == 0 || file.first <= last).map(|(_, file)| file) {
-            let (path, to) = (place.file(file.number), copied.file(file.number));
-            bytes += copy_file(&**files, &path, &to, None, paced, &health)?;
-        }
-        base.put(&**files, to, &health)?;
-        let options = FolderOptions { until: Some(Until::Lsn(last)), ..FolderOptions::default() };
-        Folder::open(Arc::clone(files), to, &options)?.close()?;
-        Ok(RestoreReport { last, time_us, bytes })
+        let span = last_until(&place, base, &chain, &tail, until)?;
+        copied((files, paced), (from, to), base, (&place, &chain), span).map_err(|error| match error {
+            // All that is written is the copy's: the folder itself is not harmed.
+            OpenError::Write(WriteError::Stopped { cause }) => OpenError::Write(WriteError::NotWhole { cause }),
+            other => other,
+        })
     }
+}
+
+/// Copies a checkpoint and the log behind it, up to where `span` ends.
+fn copied(
+    (files, paced): (&Arc<dyn Files>, &Pace<'_>),
+    (from, to): (&Path, &Path),
+    base: &Manifest,
+    (place, chain): (&LogPlace, &[LogFile]),
+    Span { last, time_us }: Span,
+) -> Result<RestoreReport, OpenError> {
+    let health = Health::default();
+    empty_folder(&**files, to, &health)?;
+    let mut bytes = 0;
+    for file in &base.files {
+        let path = data_path(from, file.number);
+        let data = OpenData::open(&**files, &path, base.folder, file)?;
+        data.check(paced).map_err(|error| error.map_or(OpenError::from(WriteError::Cancelled), OpenError::from))?;
+        bytes += copy_file(&**files, &path, &data_path(to, file.number), None, paced, &health)?;
+    }
+    let copied = place.elsewhere(to);
+    for file in chain.iter().enumerate().filter(|(at, file)| *at == 0 || file.first <= last).map(|(_, file)| file) {
+        let (path, to) = (place.file(file.number), copied.file(file.number));
+        bytes += copy_file(&**files, &path, &to, None, paced, &health)?;
+    }
+    base.put(&**files, to, &health)?;
+    let options = FolderOptions { until: Some(Until::Lsn(last)), ..FolderOptions::default() };
+    Folder::open(Arc::clone(files), to, &options)?.close()?;
+    Ok(RestoreReport { last, time_us, bytes })
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use storage::{ColumnAllocator, Part, Segment, Serial, Stager, TableVersion, build_part};
 
 use super::world::{PATH, Progress, Step, World, loaded, options, recovered, shared};
-use crate::files::sim::{OnlySynced, SimFiles};
+use crate::files::sim::{Failure, OnlySynced, SimFiles};
 use crate::files::{Disk, Files};
 use crate::log::LogOptions;
 use crate::point::Lsn;
@@ -399,8 +399,11 @@ fn with_history(files: &SimFiles, file_bytes: u64) -> FolderOptions {
 
 #[test]
 fn a_window_keeps_what_goes_back_so_far() {
-    for file_bytes in [300, 1 << 16] {
+    for (file_bytes, has_links) in [(300, true), (1 << 16, true), (1 << 16, false)] {
         let files = SimFiles::new();
+        if !has_links {
+            files.without_links();
+        }
         let options = with_history(&files, file_bytes);
         let crashed = files.crashed(&mut OnlySynced);
         let report = check(&crashed).unwrap();
@@ -451,6 +454,68 @@ fn a_window_keeps_what_goes_back_so_far() {
         assert_eq!(check(&crashed).unwrap().history, 0);
         let backup = Folder::check(&shared(&crashed), Path::new("backup"), &Serial).unwrap();
         assert_eq!((backup.history, backup.restorable_from_us), (2, 350));
+    }
+}
+
+#[test]
+fn a_restore_that_fails_halfway_says_that_the_copy_is_not_whole() {
+    let files = SimFiles::new();
+    with_history(&files, 1 << 16);
+    let files = files.crashed(&mut OnlySynced);
+    let restore =
+        |of: &SimFiles| Folder::restore(&shared(of), Path::new(PATH), Path::new("then"), Until::TimeUs(700), &|_| true);
+    let whole = files.copied();
+    restore(&whole).unwrap();
+    let mut not_whole = 0;
+    for call in 0..whole.calls() - files.calls() {
+        let of = files.copied();
+        of.fail_at(files.calls() + call, Failure::Disk);
+        match restore(&of) {
+            Err(OpenError::Write(WriteError::NotWhole { cause })) => {
+                assert!(cause.contains("then"), "{cause}");
+                not_whole += 1;
+            }
+            Err(OpenError::Write(error)) if !matches!(error, WriteError::Read(_)) => panic!("at {call}: {error}"),
+            // What cannot be read is told as it is, and some calls may fail.
+            Err(_) | Ok(_) => {}
+        }
+        // The folder itself is as it was.
+        Folder::check(&shared(&of.killed()), Path::new(PATH), &Serial).unwrap();
+    }
+    assert!(not_whole > 5, "{not_whole}");
+}
+
+#[test]
+fn without_links_a_checkpoint_that_fails_at_any_call_leaves_the_history() {
+    let made = |files: &SimFiles| {
+        files.without_links();
+        let options = with_history(files, 1 << 16);
+        let files = files.crashed(&mut OnlySynced);
+        files.without_links();
+        (Folder::open(shared(&files), Path::new(PATH), &options).unwrap(), files)
+    };
+    let checkpoint = |folder: &Folder| {
+        folder.set_window(400);
+        folder.checkpoint(&|_| true)?.commit(Lsn(9), b"as it is")
+    };
+    let (folder, files) = made(&SimFiles::new());
+    let before = files.calls();
+    checkpoint(&folder).unwrap();
+    let calls = files.calls() - before;
+    drop(folder);
+    for failure in [Failure::Disk, Failure::Full, Failure::FullAfterHalf] {
+        for call in 0..calls {
+            let (folder, files) = made(&SimFiles::new());
+            files.fail_at(files.calls() + call, failure);
+            if let Err(WriteError::Full { .. }) = checkpoint(&folder) {
+                checkpoint(&folder).unwrap_or_else(|error| panic!("again, {failure:?} at {call}: {error}"));
+            }
+            drop(folder);
+            for crashed in [files.crashed(&mut OnlySynced), files.killed()] {
+                let report = check(&crashed).unwrap_or_else(|error| panic!("{failure:?} at {call}: {error}"));
+                assert_eq!(report.restorable_from_us, 350, "{failure:?} at {call}");
+            }
+        }
     }
 }
 

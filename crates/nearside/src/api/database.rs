@@ -17,6 +17,7 @@ use crate::catalog::report::{self, ColumnReport, IndexReport};
 use crate::catalog::units::Units;
 use crate::catalog::{Catalog, Entry, Name};
 use crate::durable;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::recording::Workload;
@@ -104,7 +105,8 @@ impl DatabaseBuilder {
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
-            None => Topology::discover().map_err(|e| Error::Execution(e.to_string()))?,
+            None => Topology::discover()
+                .map_err(|e| Error::execution(SqlState::ObjectNotInPrerequisiteState, e.to_string()))?,
         };
         if let Some(attributes) = &self.attributes {
             same_machine(attributes, &topology)?;
@@ -334,6 +336,7 @@ impl Database {
             Some(batch) => batch.schema(),
             None => {
                 return Err(Error::plan(
+                    SqlState::InvalidParameterValue,
                     "register needs at least one batch, if only an empty one, to know the columns",
                 ));
             }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::api::prepared_write::PreparedWrite;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::floats::with_one_nan;
 use crate::rewrite::chars::delivered;
@@ -22,7 +23,8 @@ use crate::run::prepare::params;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{AnyStatement, plan_statement};
+use crate::sql::{AnyStatement, LockingSelect, plan_statement};
+use crate::statements::locked_select;
 use crate::statements::parameters::{fitting, parameter_types};
 use crate::statements::transaction::by_keys::ByKeys;
 
@@ -32,6 +34,8 @@ pub(crate) struct Template {
     source: QuerySource,
     /// What it is if it writes.
     write: Option<PreparedWrite>,
+    /// What it is if it locks the rows that it gives.
+    locking: Option<Box<LockingSelect>>,
     parameter_types: Vec<Option<DataType>>,
     /// How many of these were declared, in PREPARE name (types): values become of them, whatever they were.
     declared: usize,
@@ -113,17 +117,27 @@ impl Template {
         running: &Arc<RunningStatement>,
         settings: u64,
     ) -> Result<(Template, Option<String>)> {
+        if let QuerySource::Text(sql) = &source
+            && let AnyStatement::Locking(select) = AnyStatement::one(sql)?
+        {
+            let parameter_types = parameter_types(&[locked_select::plan_of(&select, running)?])?;
+            let locking = Some(select);
+            let planned = Mutex::default();
+            return Ok((Template { source, write: None, locking, parameter_types, declared: 0, planned }, None));
+        }
         if let Some(write) = source.write(running)? {
             let parameter_types = write.parameter_types(running)?;
             let declared = write.declared.len();
             let name = write.name.clone();
             let write = Some(write);
-            return Ok((Template { source, write, parameter_types, declared, planned: Mutex::default() }, name));
+            let planned = Mutex::default();
+            return Ok((Template { source, write, locking: None, parameter_types, declared, planned }, name));
         }
         let (plan, name) = source.plan(running)?;
         let parameter_types = parameter_types(std::slice::from_ref(&plan))?;
         let declared = source.declared();
-        let template = Template { source, write: None, parameter_types, declared, planned: Mutex::default() };
+        let planned = Mutex::default();
+        let template = Template { source, write: None, locking: None, parameter_types, declared, planned };
         template.keep(plan, running, settings)?;
         Ok((template, name))
     }
@@ -158,17 +172,21 @@ impl Template {
         settings: u64,
     ) -> Result<Outcome> {
         if values.len() != self.parameter_types.len() {
-            return Err(Error::plan(format!(
-                "the statement has {} parameters, and {} values were given",
-                self.parameter_types.len(),
-                values.len()
-            )));
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                format!(
+                    "the statement has {} parameters, and {} values were given",
+                    self.parameter_types.len(),
+                    values.len()
+                ),
+            ));
         }
         // As SQL writes it: a client's NaN may have a sign.
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
-        match &self.write {
-            Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
-            None => self.start_query(&values, running, settings).map(Outcome::Rows),
+        match (&self.write, &self.locking) {
+            (Some(write), _) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
+            (None, Some(select)) => self.start_locking(select, values, &running),
+            (None, None) => self.start_query(&values, running, settings).map(Outcome::Rows),
         }
     }
 
@@ -186,6 +204,9 @@ impl Template {
             return Ok(None);
         }
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
+        if self.locking.is_some() {
+            return Ok(None);
+        }
         if let Some(write) = &self.write {
             let done = write.run_by_keys(values, &self.parameter_types, (running, settings), of)?;
             return Ok(done.map(Outcome::Done));
@@ -202,6 +223,25 @@ impl Template {
             }
             _ => Ok(None),
         }
+    }
+
+    /// It is planned for each run, as most statements that write are.
+    fn start_locking(
+        &self,
+        select: &LockingSelect,
+        mut values: Vec<ScalarValue>,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Outcome> {
+        for (value, data_type) in values.iter_mut().zip(&self.parameter_types) {
+            if let Some(data_type) = data_type
+                && value.data_type() != *data_type
+                && let Some(fitted) = fitting(value, data_type, false, running)?
+            {
+                *value = fitted;
+            }
+        }
+        let plan = locked_select::plan_of(select, running)?.with_param_values(params(&values))?;
+        locked_select::run(select, plan, running)
     }
 
     fn start_query(

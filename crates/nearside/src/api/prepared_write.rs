@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::catalog::Name;
+use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::config;
@@ -233,10 +234,13 @@ fn one_column_type_each(plan: &LogicalPlan) -> Result<()> {
             let first = sql_type(known);
             let second = sql_type(field.data_type());
             let name = &parameter.id;
-            return Err(Error::plan(format!(
-                "parameter {name} is written to columns of the types {first} and {second}; cast it where it stands, or \
-                 use two parameters"
-            )));
+            return Err(Error::plan(
+                SqlState::AmbiguousParameter,
+                format!(
+                    "parameter {name} is written to columns of the types {first} and {second}; cast it where it \
+                     stands, or use two parameters"
+                ),
+            ));
         }
     }
     Ok(())

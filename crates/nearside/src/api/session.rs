@@ -15,6 +15,7 @@ use sqlparser::ast;
 use crate::api::control::{OfSession, control};
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
 use crate::run::admission;
@@ -37,6 +38,8 @@ use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
 use crate::statements::index;
+use crate::statements::lock_table::lock_table;
+use crate::statements::locked_select;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::{dml, lasting, write};
 use crate::views;
@@ -217,16 +220,20 @@ impl Session {
     fn dispatch(&self, parsed: AnyStatement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         match parsed {
             AnyStatement::Sql(statement) => self.sql(*statement, running, key),
+            AnyStatement::Locking(select) => {
+                let plan = locked_select::plan_of(&select, running)?;
+                locked_select::run(&select, plan, running)
+            }
             AnyStatement::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
             AnyStatement::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
             AnyStatement::AlterSystem(_) if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) => {
-                Err(Error::Transaction(
+                Err(Error::transaction(
+                    SqlState::ActiveSqlTransaction,
                     "ALTER SYSTEM changes the database for all at once and cannot be undone: run it outside of a \
-                     transaction"
-                        .into(),
+                     transaction",
                 ))
             }
             AnyStatement::AlterSystem(alter) => {
@@ -255,6 +262,7 @@ impl Session {
                     system::is_for_session("SET", &variable.to_string())?;
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
+                ast::Statement::Lock(lock) => return lock_table(lock, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {

@@ -10,6 +10,7 @@ use datafusion_expr::logical_plan::ResetVariable;
 
 use crate::api::session::Session;
 use crate::catalog::placement;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result, names};
 use crate::plan::planner::Planner;
 use crate::run::config;
@@ -46,7 +47,10 @@ impl Session {
 
     pub(super) fn set(&self, set: &SetVariable, is_local: bool, running: &RunningStatement) -> Result<Outcome> {
         if is_local && running.transaction.as_ref().is_none_or(|of| of.is_implicit) {
-            return Err(Error::Transaction("SET LOCAL is for transactions; BEGIN one first, or write SET".into()));
+            return Err(Error::transaction(
+                SqlState::NoActiveSqlTransaction,
+                "SET LOCAL is for transactions; BEGIN one first, or write SET",
+            ));
         }
         self.change_settings(is_local, |options| {
             let variable = config::full_name(&set.variable);
@@ -72,7 +76,13 @@ impl Session {
                 Some(Some(value)) => options.set(&variable, value),
                 // Its default is to be unset.
                 Some(None) => ConfigField::reset(options, &variable),
-                None => return Err(setting_error(&variable, Error::plan("there is no such setting"), options)),
+                None => {
+                    return Err(setting_error(
+                        &variable,
+                        Error::plan(SqlState::UndefinedObject, "there is no such setting"),
+                        options,
+                    ));
+                }
             };
             done.map_err(|e| setting_error(&variable, e.into(), options))?;
             match variable.as_str() {
@@ -110,7 +120,10 @@ impl Session {
 fn check_time_zone(zone: &str) -> Result<()> {
     let known = zone.parse::<Tz>().is_ok();
     known.then_some(()).ok_or_else(|| {
-        Error::plan(format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"))
+        Error::plan(
+            SqlState::InvalidParameterValue,
+            format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"),
+        )
     })
 }
 

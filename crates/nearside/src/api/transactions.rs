@@ -14,19 +14,24 @@ use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, Tra
 
 use crate::api::control::settled;
 use crate::api::session::Session;
-use crate::catalog::TableMeta;
+use crate::catalog::snapshot::Snapshot;
 use crate::catalog::transactions::{Activity, Level};
+use crate::catalog::{TableMeta, writes_until_now};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::config;
+use crate::run::lookout::Lookout;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
-use crate::run::transaction::{Content, Savepoint, Transaction, TransactionState};
+use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
 use crate::sql::normalised;
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
-use crate::statements::transaction::locking::{Locked, end_statement, release};
+use crate::statements::transaction::ending::{Locked, end_statement};
+use crate::statements::transaction::locking::release;
 use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::transaction::view::begin_statement;
+use crate::statements::transaction::wanted::locked_rows;
 
 /// How often a serializable statement by itself begins again where others were faster.
 const TRIES: usize = 1000;
@@ -104,10 +109,17 @@ impl Session {
             settings.set(of);
             running
         };
-        until_nothing_is_in_the_way(start, |running| {
+        let wants_transaction = Cell::new(false);
+        let outcome = until_nothing_is_in_the_way(start, |running| {
             self.track(running);
-            settled(work(running, settings.get())?, running)
-        })
+            let outcome = work(running, settings.get());
+            wants_transaction.set(running.is_transaction_wanted());
+            settled(outcome?, running)
+        });
+        match wants_transaction.get() {
+            true => self.as_a_transaction(modes, label, work),
+            false => outcome,
+        }
     }
 
     /// A statement by itself as a transaction of one statement, again where others were faster.
@@ -183,6 +195,15 @@ impl Session {
             running.check()?;
             before = Some(Arc::clone(&running));
             let step = state.step;
+            if state.snapshot.is_none() {
+                state.writes_before = writes_until_now();
+                state.snapshot = Some(self.inner.catalog.snapshot());
+            }
+            // What a name stands for is what it stood for in the snapshot.
+            let is_known = |snapshot: &Snapshot| snapshot.ddl_version == running.catalog.ddl_version;
+            if state.level != Level::ReadCommitted && !state.snapshot.as_ref().is_some_and(is_known) {
+                return Ok(None);
+            }
             let Some(mut of) = ByKeys::of(transaction, state) else { return Ok(None) };
             let outcome = by_keys(&running, settings, &mut of);
             let written = of.written();
@@ -211,7 +232,8 @@ impl Session {
         if !state.content.pending.is_empty() {
             let running = Arc::new(self.started(label).0);
             self.track(&running);
-            state.content = with_pending(transaction.open.id, &state.content, &running)?;
+            let of_all = state.snapshot.as_ref().filter(|_| state.level != Level::ReadCommitted);
+            state.content = with_pending(transaction.open.id, &state.content, of_all, &running)?;
             state.own = None;
         }
         loop {
@@ -220,6 +242,10 @@ impl Session {
                 running = running.begun_again(&before);
             }
             let met = changing.take();
+            // While it waits for its turn it may be cancelled.
+            let known = Arc::new(running);
+            self.track(&known);
+            let running = known.over(known.catalog.clone());
             let turn = match &met {
                 Some((_, meta)) => Some(meta.write_turns.next(|| running.check())?),
                 None => None,
@@ -233,7 +259,7 @@ impl Session {
                 .and_then(|outcome| Ok((end_statement(transaction, state, &running, with_turn)?, outcome)));
             drop(turn);
             match (outcome, running.blocker()) {
-                (Ok((Locked::Done, outcome)), _) => return Ok(outcome),
+                (Ok((Locked::Done, outcome)), _) => return Ok(locked_rows(&running).unwrap_or(outcome)),
                 (Ok((Locked::Again(table), _)), _) => changing = table,
                 (Err(_), Some(holder)) => {
                     let open = &self.inner.transactions;
@@ -278,7 +304,7 @@ impl Session {
             home: Arc::new(self.inner.catalog.private()),
             state: Mutex::new(state),
             inner: Arc::downgrade(&self.inner),
-            forget: |transaction| forget(transaction, "its session has ended"),
+            forget: |transaction| forget(transaction, Ended::Session),
         })
     }
 
@@ -292,7 +318,7 @@ impl Session {
         let planner = self.planner().0;
         let limit = config::nearside(planner.config_options()).idle_in_transaction_session_timeout_ms;
         if limit > 0 {
-            watch(&transaction, Duration::from_millis(limit))?;
+            watch(&transaction, Duration::from_millis(limit), &self.inner.lookout)?;
         }
         *open = Some(transaction);
         Ok(true)
@@ -310,8 +336,9 @@ impl Session {
                 }
                 let begins = self.default_modes().with(modes)?;
                 if !self.begin(begins)? && !modes.is_empty() {
-                    return Err(Error::Transaction(
-                        "there is a transaction already; COMMIT or ROLLBACK it first".into(),
+                    return Err(Error::transaction(
+                        SqlState::ActiveSqlTransaction,
+                        "there is a transaction already; COMMIT or ROLLBACK it first",
                     ));
                 }
                 done("BEGIN")
@@ -351,7 +378,9 @@ impl Session {
 
     fn open(&self, what: &str) -> Result<Arc<Transaction>> {
         let open = self.shared.transaction.0.lock().clone();
-        open.ok_or_else(|| Error::Transaction(format!("{what} is for transactions; BEGIN one first")))
+        open.ok_or_else(|| {
+            Error::transaction(SqlState::NoActiveSqlTransaction, format!("{what} is for transactions; BEGIN one first"))
+        })
     }
 
     /// COMMIT and ROLLBACK. Without a transaction there is nothing to do, as in PostgreSQL.
@@ -359,7 +388,10 @@ impl Session {
         let ended = self.shared.transaction.0.lock().take();
         let Some(transaction) = ended else {
             if chain {
-                return Err(Error::Transaction("AND CHAIN is for transactions; BEGIN one first".into()));
+                return Err(Error::transaction(
+                    SqlState::NoActiveSqlTransaction,
+                    "AND CHAIN is for transactions; BEGIN one first",
+                ));
             }
             return Ok(Outcome::Done(Done::new(if commits { "COMMIT" } else { "ROLLBACK" })));
         };
@@ -390,7 +422,9 @@ impl Session {
         }
         match why {
             // PostgreSQL's clients are told at once; here the session hears of it now.
-            Some(why) if commits => Err(Error::Transaction(format!("the transaction was rolled back before: {why}"))),
+            Some(why) if commits => {
+                Err(Error::transaction(why.code(), format!("the transaction was rolled back before: {}", why.why())))
+            }
             _ => settled(Outcome::Done(Done::new(if commits && is_usable { "COMMIT" } else { "ROLLBACK" })), &running),
         }
     }
@@ -444,7 +478,10 @@ impl Session {
             if state.snapshot.is_some()
                 && (changed.level != before.level || before.is_read_only && !changed.is_read_only)
             {
-                return Err(Error::Transaction("SET TRANSACTION comes before the first query of a transaction".into()));
+                return Err(Error::transaction(
+                    SqlState::ActiveSqlTransaction,
+                    "SET TRANSACTION comes before the first query of a transaction",
+                ));
             }
             Ok(changed)
         });
@@ -482,7 +519,10 @@ impl Drop for IdleAgain<'_> {
 /// Fails where a transaction is over although its session has not ended it.
 fn over(state: &TransactionState) -> Result<()> {
     match state.ended {
-        Some(why) => Err(Error::Transaction(format!("the transaction is over: {why}; ROLLBACK and BEGIN anew"))),
+        Some(why) => Err(Error::transaction(
+            why.code(),
+            format!("the transaction is over: {}; ROLLBACK and BEGIN anew", why.why()),
+        )),
         None => Ok(()),
     }
 }
@@ -491,10 +531,10 @@ fn over(state: &TransactionState) -> Result<()> {
 fn usable(state: &TransactionState) -> Result<()> {
     over(state)?;
     match state.has_failed || state.stream_failed.load(Ordering::Acquire) > state.forgiven {
-        true => Err(Error::Transaction(
+        true => Err(Error::transaction(
+            SqlState::InFailedSqlTransaction,
             "a statement of the transaction has failed, and others are not run until ROLLBACK, or ROLLBACK TO a \
-             savepoint"
-                .into(),
+             savepoint",
         )),
         false => Ok(()),
     }
@@ -519,7 +559,7 @@ fn place_of(state: &TransactionState, name: &str) -> Result<usize> {
 }
 
 /// Rolls back a transaction that nobody has ended, and nobody runs a statement of.
-fn forget(transaction: &Transaction, why: &'static str) {
+fn forget(transaction: &Transaction, why: Ended) {
     if let Some(mut state) = transaction.state.try_lock() {
         end_because(transaction, &mut state, why);
     }
@@ -529,12 +569,11 @@ fn forget(transaction: &Transaction, why: &'static str) {
 fn forget_idle(transaction: &Transaction, limit: Duration) {
     let Some(mut state) = transaction.state.try_lock() else { return };
     if transaction.open.idle_since().is_some_and(|since| since.elapsed() >= limit) {
-        let why = "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms";
-        end_because(transaction, &mut state, why);
+        end_because(transaction, &mut state, Ended::Idle);
     }
 }
 
-fn end_because(transaction: &Transaction, state: &mut TransactionState, why: &'static str) {
+fn end_because(transaction: &Transaction, state: &mut TransactionState, why: Ended) {
     if let Some(inner) = transaction.inner.upgrade().filter(|_| state.ended.is_none()) {
         state.ended = Some(why);
         roll_back(transaction, state, &inner);
@@ -542,27 +581,81 @@ fn end_because(transaction: &Transaction, state: &mut TransactionState, why: &'s
 }
 
 /// Has a transaction rolled back once its session does nothing for some time.
-fn watch(transaction: &Arc<Transaction>, limit: Duration) -> Result<()> {
+fn watch(transaction: &Arc<Transaction>, limit: Duration, lookout: &Arc<Lookout>) -> Result<()> {
     let weak: Weak<Transaction> = Arc::downgrade(transaction);
-    let thread = std::thread::Builder::new().name("idle transaction".into());
     let look = move || {
-        loop {
-            let Some(transaction) = weak.upgrade() else { return };
-            if transaction.state.try_lock().is_some_and(|state| state.ended.is_some()) {
-                return;
-            }
-            let left = match transaction.open.idle_since() {
-                Some(since) => limit.saturating_sub(since.elapsed()),
-                None => limit,
-            };
-            if left.is_zero() {
-                forget_idle(&transaction, limit);
-            }
-            drop(transaction);
-            // Whoever runs a statement by now is looked at again.
-            std::thread::sleep(left.clamp(Duration::from_millis(1), Duration::from_millis(100)));
+        let transaction = weak.upgrade()?;
+        let is_over = || transaction.state.try_lock().is_some_and(|state| state.ended.is_some());
+        if is_over() {
+            return None;
         }
+        let left = match transaction.open.idle_since() {
+            Some(since) => limit.saturating_sub(since.elapsed()),
+            None => limit,
+        };
+        if left.is_zero() {
+            // Whoever runs a statement by now is looked at again.
+            forget_idle(&transaction, limit);
+        }
+        Some(left)
     };
-    thread.spawn(look).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
-    Ok(())
+    lookout
+        .add(look)
+        .map_err(|e| Error::execution(SqlState::ConfigurationLimitExceeded, format!("no thread could be had: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::TableVersion;
+
+    use super::*;
+    use crate::catalog::TableEntry;
+
+    fn until(is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it never is");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_statement_that_waits_to_run_again_is_cancelled() {
+        let database = crate::Database::builder().threads(2).memory_bytes(1 << 28).build().unwrap();
+        let session = database.session();
+        session.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, n BIGINT); INSERT INTO t VALUES (1, 1); BEGIN").unwrap();
+        let catalog = &session.inner.catalog;
+        let name = crate::catalog::Name { schema: "public".into(), table: "t".into() };
+        let table = Arc::clone(catalog.snapshot().table(&name).unwrap());
+        let turns = &table.meta.write_turns;
+        let go_on = || Ok::<(), std::convert::Infallible>(());
+        let Ok(first) = turns.share(go_on);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let updating = scope.spawn(|| session.execute("UPDATE t SET n = n + 1 WHERE a = 1 OR n > 5").map(drop));
+            until(|| turns.waiting() == (1, 0));
+            // It has run. Others change the table, and who waits to share its turn is next to it.
+            let base = Arc::new(TableVersion::clone(&table.base));
+            let changed = Arc::new(TableEntry { base, ..TableEntry::clone(&table) });
+            catalog.commit(|state| state.set_rows(Arc::clone(&changed))).unwrap();
+            let beside = scope.spawn(|| {
+                let Ok(_second) = turns.share(go_on);
+                until(|| is_over.load(Ordering::Acquire));
+            });
+            until(|| turns.waiting() == (1, 1));
+            drop(first);
+            until(|| turns.waiting() == (1, 0));
+            session.cancel_handle().cancel();
+            let begun = Instant::now();
+            while !updating.is_finished() && begun.elapsed() < Duration::from_secs(10) {
+                std::thread::yield_now();
+            }
+            let has_ended = updating.is_finished();
+            is_over.store(true, Ordering::Release);
+            beside.join().unwrap();
+            assert!(has_ended, "it waits still");
+            assert!(matches!(updating.join().unwrap(), Err(Error::Cancelled)));
+        });
+        session.execute("ROLLBACK").unwrap();
+    }
 }

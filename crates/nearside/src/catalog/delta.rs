@@ -29,6 +29,7 @@ use units::versions::Pin;
 
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, position};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// Statements that write more rows make segments.
@@ -212,7 +213,7 @@ fn units_error(error: WriteError) -> Error {
     match error {
         WriteError::Memory(error) => error.into(),
         WriteError::Panicked(text) => Error::Internal(format!("writing keys failed: {text}")),
-        other => Error::Execution(other.to_string()),
+        other => Error::execution(SqlState::DataException, other.to_string()),
     }
 }
 

@@ -15,6 +15,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use sqlparser::ast::{self, CharacterLength};
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The key of a field's metadata under which the length of its texts stands, as SQL has it: `CHAR(3)`.
@@ -53,7 +54,7 @@ impl Length {
                 Err(Error::Unsupported("a length in OCTETS is not supported; lengths are in characters".into()))
             }
             Some(CharacterLength::IntegerLength { length: 0, .. }) => {
-                Err(Error::plan(format!("column '{name}': a length is at least 1")))
+                Err(Error::plan(SqlState::InvalidParameterValue, format!("column '{name}': a length is at least 1")))
             }
             Some(CharacterLength::IntegerLength { length, .. }) => {
                 Ok(Some(Length { chars: usize::try_from(*length).unwrap_or(usize::MAX), fixed }))
@@ -160,10 +161,10 @@ pub(crate) fn enforced_column(column: &ArrayRef, length: Length, name: &str) -> 
                 const CHARS_MAX: usize = 40;
                 let shown: String = text.chars().take(CHARS_MAX).collect();
                 let dots = if shown.len() < text.len() { ".." } else { "" };
-                return Err(Error::Execution(format!(
-                    "the text '{shown}{dots}' is too long for column '{name}', which is {}",
-                    length.sql()
-                )));
+                return Err(Error::execution(
+                    SqlState::StringDataRightTruncation,
+                    format!("the text '{shown}{dots}' is too long for column '{name}', which is {}", length.sql()),
+                ));
             }
         }
     }

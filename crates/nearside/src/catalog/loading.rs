@@ -20,7 +20,7 @@ impl TableEntry {
         let name = || self.name.shown();
         let loaded = self.base.load(is_wanted, &workers.parallel());
         workers.finished(loaded, || format!("reading table '{}'", name())).map_err(|error| match error {
-            Error::Disk(text) => Error::Disk(format!("table '{}': {text}", name())),
+            error @ Error::Disk(_) => Error::disk(error.code(), format!("table '{}': {error}", name())),
             Error::Memory(text) => Error::Memory(format!("table '{}': {text}", name())),
             other => other,
         })

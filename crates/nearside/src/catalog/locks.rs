@@ -10,7 +10,7 @@
 //! Locks change by who has the table's write turn alone, so who has the turn, beside others too, finds what is so until
 //! it gives the turn back. Nobody waits for a transaction with a turn in hand.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
@@ -27,8 +27,8 @@ pub(crate) struct TableLocks {
 struct State {
     /// And since which of its steps.
     owner: Option<(u64, u64)>,
-    /// Transactions that have written the table.
-    writers: BTreeSet<u64>,
+    /// Transactions that have written the table or locked rows of it, and since which of their steps.
+    writers: BTreeMap<u64, u64>,
     /// Which transaction has a key, since which of its steps: by the unique index, in the table's order, and the code.
     keys: HashMap<(usize, u64), (u64, u64)>,
 }
@@ -53,7 +53,13 @@ impl TableLocks {
             return None;
         }
         let state = self.state.lock();
-        state.owner.iter().map(|(owner, _)| owner).chain(&state.writers).copied().find(|holder| Some(*holder) != own)
+        state
+            .owner
+            .iter()
+            .map(|(owner, _)| owner)
+            .chain(state.writers.keys())
+            .copied()
+            .find(|holder| Some(*holder) != own)
     }
 
     /// Who has one of some keys of a unique index, if that is another than `own`.
@@ -84,23 +90,26 @@ impl TableLocks {
         }
     }
 
-    /// A transaction writes the table.
-    pub(crate) fn join(&self, holder: u64) {
-        self.state.lock().writers.insert(holder);
+    /// A transaction writes the table, in this step of it.
+    pub(crate) fn join(&self, holder: u64, step: u64) {
+        self.state.lock().writers.entry(holder).or_insert(step);
         self.is_any.store(true, Ordering::Release);
     }
 
     /// A transaction owns the table, which nobody else has locked.
     pub(crate) fn own(&self, holder: u64, step: u64) {
         self.state.lock().owner.get_or_insert((holder, step));
-        self.join(holder);
+        self.join(holder, step);
     }
 
-    /// A transaction gives back the keys that it has since a step, and the table.
+    /// A transaction gives back the keys that it has since a step, and the table; where it has written none of it
+    /// before that step, it is none of its writers any more.
     pub(crate) fn release(&self, holder: u64, after_step: u64) {
         let mut state = self.state.lock();
         state.keys.retain(|_, (of, step)| *of != holder || *step <= after_step);
         state.owner = state.owner.filter(|(of, step)| *of != holder || *step <= after_step);
+        state.writers.retain(|of, step| *of != holder || *step <= after_step);
+        self.is_any.store(!state.writers.is_empty(), Ordering::Release);
     }
 
     /// A transaction has ended.
@@ -121,7 +130,7 @@ mod tests {
     fn keys_and_tables_belong_to_transactions_until_they_end() {
         let locks = TableLocks::default();
         assert!(!locks.is_any() && locks.other(None).is_none());
-        locks.join(1);
+        locks.join(1, 1);
         locks.lock_keys(0, [7, 8].into_iter(), 1, 1);
         locks.lock_keys(0, [8, 9].into_iter(), 1, 2);
         let holder = |code: u64, own: Option<u64>| locks.key_holder(0, [code].into_iter(), own);
@@ -140,8 +149,14 @@ mod tests {
             (locks.other_owner(Some(2)), locks.other_owner(Some(1)), locks.other(Some(1))),
             (Some(1), None, None)
         );
-        locks.join(2);
+        locks.join(2, 3);
         assert_eq!(locks.other(Some(1)), Some(2));
+        // Back before it wrote the table, it is as if it never had.
+        locks.release(2, 3);
+        assert_eq!(locks.other(Some(1)), Some(2));
+        locks.release(2, 2);
+        assert_eq!(locks.other(Some(1)), None);
+        locks.join(2, 4);
         locks.leave(1);
         assert_eq!((locks.other_owner(None), locks.other(None), holder(7, None)), (None, Some(2), None));
         locks.leave(2);

@@ -55,6 +55,7 @@ use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
 use crate::catalog::units::Units;
 use crate::catalog::write_turns::WriteTurns;
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
@@ -312,7 +313,10 @@ impl CatalogState {
     pub(crate) fn table(&self, name: &Name) -> Result<&Arc<TableEntry>> {
         match self.get(name) {
             Some(Entry::Table(t)) => Ok(t),
-            Some(other) => Err(Error::plan(format!("'{}' is {}, not a table", name.shown(), other.described()))),
+            Some(other) => Err(Error::plan(
+                SqlState::WrongObjectType,
+                format!("'{}' is {}, not a table", name.shown(), other.described()),
+            )),
             None => Err(self.not_found("table", name)),
         }
     }
@@ -353,14 +357,17 @@ impl CatalogState {
     /// Takes a schema away, with all it holds when `cascade`.
     pub(crate) fn drop_schema(&mut self, schema: &str, cascade: bool) -> Result<()> {
         if is_system(schema) || schema == DEFAULT_SCHEMA {
-            return Err(Error::plan(format!("schema '{schema}' cannot be dropped")));
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("schema '{schema}' cannot be dropped"),
+            ));
         }
         let inside: Vec<Arc<Name>> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
         if !inside.is_empty() && !cascade {
-            return Err(Error::plan(format!(
-                "schema '{schema}' holds {} tables or views; drop them first, or use CASCADE",
-                inside.len()
-            )));
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("schema '{schema}' holds {} tables or views; drop them first, or use CASCADE", inside.len()),
+            ));
         }
         for name in inside {
             self.remove(&name);
@@ -421,7 +428,10 @@ impl CatalogState {
 
     fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
         if is_system(&name.schema) {
-            return Err(Error::plan(format!("schema '{}' belongs to the system; use another", name.schema)));
+            return Err(Error::plan(
+                SqlState::ReservedName,
+                format!("schema '{}' belongs to the system; use another", name.schema),
+            ));
         }
         if !self.schemas.contains(&name.schema) {
             return Err(self.not_found("schema", &name));
@@ -490,7 +500,10 @@ impl CatalogState {
     fn existing(&mut self, table: u64) -> Result<&mut Arc<TableEntry>> {
         match self.names.get(&table).and_then(|name| self.entries.get_mut(name)) {
             Some(Entry::Table(entry)) => Ok(entry),
-            _ => Err(Error::Execution("the table that is written was dropped while the statement ran".into())),
+            _ => Err(Error::execution(
+                SqlState::UndefinedTable,
+                "the table that is written was dropped while the statement ran",
+            )),
         }
     }
 

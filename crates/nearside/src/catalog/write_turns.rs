@@ -131,6 +131,13 @@ impl WriteTurns {
         waited.map(|()| SharedTurn(self))
     }
 
+    /// How many wait to have the turn alone, and how many to share it.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.waiting_alone.len(), state.waiting_shared)
+    }
+
     /// Has `work` done when nobody else has the turn: at once on this thread, or by who gives the turn back. Waits for
     /// nobody. A panic in it ends there. Who has the turn and panics leaves it to the next one.
     pub(crate) fn leave(&self, work: impl FnOnce() + Send + 'static) {

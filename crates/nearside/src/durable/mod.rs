@@ -50,6 +50,7 @@ use crate::durable::capture::Difference;
 use crate::durable::limits::Limits;
 use crate::durable::record::Next;
 use crate::durable::restore::Picture;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::loading;
@@ -104,7 +105,8 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
         let record = record?;
         replayed += 1;
         let applied = picture.apply(&record.payload, &running);
-        applied.map_err(|e| Error::Disk(format!("record {} of the log: {e}", record.lsn.0)))?;
+        applied
+            .map_err(|e| Error::disk(SqlState::DataCorrupted, format!("record {} of the log: {e}", record.lsn.0)))?;
     }
     let limits = Limits::default();
     // Before there is a checkpoint: it would take away what an older window has kept.
@@ -131,7 +133,9 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
     }
     let thread = std::thread::Builder::new().name("nearside-log".into());
     let weak = Arc::downgrade(&durable);
-    thread.spawn(move || run(&weak)).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))?;
+    thread
+        .spawn(move || run(&weak))
+        .map_err(|e| Error::execution(SqlState::ConfigurationLimitExceeded, format!("no thread could be had: {e}")))?;
     inner.catalog.set_journal(durable);
     system::restore(inner);
     loading::load_rest(inner)
@@ -179,7 +183,10 @@ pub(crate) fn check(path: &Path) -> Result<CheckReport> {
         let CheckFailure { error, segment, catalog } = *failure;
         let table = segment.zip(catalog).and_then(|(segment, catalog)| restore::table_of(segment, &catalog));
         match table {
-            Some(table) => Error::Disk(format!("{error}; it belongs to table '{table}'")),
+            Some(table) => {
+                let text = format!("{error}; it belongs to table '{table}'");
+                Error::disk(Error::from(error).code(), text)
+            }
             None => error.into(),
         }
     })
@@ -216,7 +223,7 @@ pub(crate) fn restore_folder(from: &Path, to: &Path, at: DateTime<Utc>) -> Resul
     let until = Until::TimeUs(u64::try_from(at.timestamp_micros()).unwrap_or(0));
     let restore = || Folder::restore(&files, from, to, until, &|_bytes| true);
     once_let_go(restore, |error| Some(error)).map_err(|error| match error {
-        OpenError::OutOfLog { first: Until::TimeUs(first), .. } => Error::Disk(format!(
+        OpenError::OutOfLog { first: Until::TimeUs(first), .. } => Error::disk(SqlState::InvalidParameterValue, format!(
             "{} goes back to {}, not to {}; a backup that was made before may, and ALTER SYSTEM SET {RESTORE_WINDOW} \
              has a folder go back further from then on",
             from.display(),

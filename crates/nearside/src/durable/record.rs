@@ -26,6 +26,7 @@ use storage::TableRow;
 
 use crate::catalog::journal::WrittenRows;
 use crate::durable::values;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 const STATE: u8 = 1;
@@ -454,5 +455,8 @@ fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
 }
 
 pub(super) fn malformed(what: &str) -> Error {
-    Error::Disk(format!("a commit is not what was written: {what}; restore the folder from a backup"))
+    Error::disk(
+        SqlState::DataCorrupted,
+        format!("a commit is not what was written: {what}; restore the folder from a backup"),
+    )
 }

@@ -27,6 +27,7 @@ use crate::durable::record::{
     Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, malformed,
     read,
 };
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::ddl::planned_default;
@@ -190,7 +191,7 @@ impl Picture {
                     let loaded = table.load(id, &name, folder, running);
                     let loaded = loaded.map_err(|error| match error {
                         Error::Memory(text) => Error::Memory(format!("table '{}': {text}", name.shown())),
-                        other => Error::Disk(format!("table '{}': {other}", name.shown())),
+                        other => Error::disk(SqlState::DataCorrupted, format!("table '{}': {other}", name.shown())),
                     })?;
                     state.put_table(name, loaded)?;
                 }

@@ -2,7 +2,9 @@
 //!
 //! User faults (`Syntax`, `Plan`, `NotFound`, ..) say what to do; a bug of ours is `Internal` and says so.
 //! DataFusion's nested errors are unwrapped to the sentence that matters and keep the SQL position where there is one.
+//! [`Error::code`] is PostgreSQL's code of each: [`codes`].
 
+pub(crate) mod codes;
 pub(crate) mod names;
 pub(crate) mod types;
 pub(crate) mod words;
@@ -10,17 +12,21 @@ pub(crate) mod words;
 use std::fmt;
 
 use arrow::error::ArrowError;
-use datafusion_common::{DataFusionError, SchemaError};
+use datafusion_common::{Column, DataFusionError, SchemaError, TableReference};
 use exec::ExecError;
-use files::FileError;
+use files::{FileError, FileErrorKind};
 use numa::MemoryError;
 use storage::{Interruption, StoreError};
 
+use crate::error::codes::{Message, SqlState};
 use crate::error::names::nearest;
 use crate::error::words::in_sql;
 
 /// Longer messages of other libraries are cut.
 const SENTENCE_CHARS_MAX: usize = 400;
+
+/// What the planner's library begins with where there is no cast.
+const NO_CAST: &str = "Unsupported CAST from ";
 
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -60,7 +66,7 @@ pub enum Error {
     #[error("{}{}", in_sql(.message), at(.position))]
     Plan {
         /// What does not fit.
-        message: String,
+        message: Message,
         /// Where in the statement.
         position: Option<Position>,
     },
@@ -87,7 +93,7 @@ pub enum Error {
     Unsupported(String),
     /// A value made the statement fail: overflow, division by zero, a cast that does not fit, a violated constraint.
     #[error("{}", in_sql(.0))]
-    Execution(String),
+    Execution(Message),
     /// A budget or a node has no room.
     #[error("{0}")]
     Memory(String),
@@ -99,7 +105,7 @@ pub enum Error {
     Deadlock(String),
     /// A statement that does not fit the state that the session's transaction is in.
     #[error("{0}")]
-    Transaction(String),
+    Transaction(Message),
     /// The statement was cancelled.
     #[error("the statement was cancelled")]
     Cancelled,
@@ -111,7 +117,7 @@ pub enum Error {
     File(#[from] FileError),
     /// What keeps the database on the disk failed, or found a folder that is not as it was written.
     #[error("{0}")]
-    Disk(String),
+    Disk(Message),
     /// A setting of the wrong name or value.
     #[error("{}", in_sql(.0))]
     Setting(String),
@@ -140,13 +146,49 @@ fn hint(nearest: &Option<String>) -> String {
 
 impl Error {
     /// An error of planning without a position.
-    pub(crate) fn plan(message: impl Into<String>) -> Error {
-        Error::Plan { message: message.into(), position: None }
+    pub(crate) fn plan(code: SqlState, message: impl Into<String>) -> Error {
+        Error::Plan { message: Message::new(code, message), position: None }
+    }
+
+    /// An error of a value, or of what a statement meets.
+    pub(crate) fn execution(code: SqlState, message: impl Into<String>) -> Error {
+        Error::Execution(Message::new(code, message))
+    }
+
+    /// An error of the state that a transaction is in.
+    pub(crate) fn transaction(code: SqlState, message: impl Into<String>) -> Error {
+        Error::Transaction(Message::new(code, message))
+    }
+
+    /// An error of what keeps a database on the disk.
+    pub(crate) fn disk(code: SqlState, message: impl Into<String>) -> Error {
+        Error::Disk(Message::new(code, message))
     }
 
     /// An error of syntax without a position.
     pub(crate) fn syntax(message: impl Into<String>) -> Error {
         Error::Syntax { message: message.into(), position: None }
+    }
+
+    /// What kind of error it is, as PostgreSQL tells its clients.
+    pub fn code(&self) -> SqlState {
+        match self {
+            Error::Syntax { .. } => SqlState::SyntaxError,
+            Error::Plan { message, .. } => message.code().unwrap_or(SqlState::SyntaxOrAccessError),
+            Error::NotFound { kind, .. } => of_missing(kind),
+            Error::Exists { kind, .. } => of_taken(kind),
+            Error::Unsupported(_) => SqlState::FeatureNotSupported,
+            Error::Execution(message) => message.code().unwrap_or(SqlState::DataException),
+            Error::Memory(_) => SqlState::OutOfMemory,
+            Error::Serialization(_) => SqlState::SerializationFailure,
+            Error::Deadlock(_) => SqlState::DeadlockDetected,
+            Error::Transaction(message) => message.code().unwrap_or(SqlState::InvalidTransactionState),
+            Error::Cancelled | Error::Timeout => SqlState::QueryCanceled,
+            Error::File(error) => of_file(error.kind),
+            Error::Disk(message) => message.code().unwrap_or(SqlState::IoError),
+            Error::Setting(_) => SqlState::InvalidParameterValue,
+            Error::Internal(_) => SqlState::InternalError,
+        }
     }
 
     /// True when the fault lies in the statement or its data rather than in Nearside.
@@ -159,6 +201,61 @@ impl Error {
         DataFusionError::External(Box::new(self))
     }
 }
+
+/// The code where a name stands for nothing.
+fn of_missing(kind: &str) -> SqlState {
+    match kind {
+        "table" | "view" | "external table" | "system view" => SqlState::UndefinedTable,
+        "column" => SqlState::UndefinedColumn,
+        "schema" => SqlState::InvalidSchemaName,
+        "catalog" => SqlState::InvalidCatalogName,
+        "savepoint" => SqlState::InvalidSavepointSpecification,
+        "prepared statement" => SqlState::InvalidSqlStatementName,
+        "table function" => SqlState::UndefinedFunction,
+        "option" | "table option" => SqlState::InvalidParameterValue,
+        _ => SqlState::UndefinedObject,
+    }
+}
+
+/// The code where a name is taken.
+fn of_taken(kind: &str) -> SqlState {
+    match kind {
+        "table" | "view" | "external table" | "index" => SqlState::DuplicateTable,
+        "column" => SqlState::DuplicateColumn,
+        "schema" => SqlState::DuplicateSchema,
+        "prepared statement" => SqlState::DuplicatePreparedStatement,
+        _ => SqlState::DuplicateObject,
+    }
+}
+
+fn of_file(kind: FileErrorKind) -> SqlState {
+    match kind {
+        FileErrorKind::NotFound => SqlState::UndefinedFile,
+        FileErrorKind::Unreadable | FileErrorKind::Write => SqlState::IoError,
+        FileErrorKind::Options | FileErrorKind::Format => SqlState::InvalidParameterValue,
+        FileErrorKind::Schema | FileErrorKind::Corrupt | FileErrorKind::Record => SqlState::BadCopyFileFormat,
+        FileErrorKind::Value => SqlState::InvalidTextRepresentation,
+        _ => SqlState::IoError,
+    }
+}
+
+/// Fails a function with a code, where a value is at fault.
+macro_rules! value_err {
+    ($code:ident, $($text:tt)*) => {{
+        let code = $crate::error::codes::SqlState::$code;
+        Err($crate::error::Error::execution(code, format!($($text)*)).into_datafusion())
+    }};
+}
+
+/// Fails planning with a code, where the statement is at fault.
+macro_rules! statement_err {
+    ($code:ident, $($text:tt)*) => {{
+        let code = $crate::error::codes::SqlState::$code;
+        Err($crate::error::Error::plan(code, format!($($text)*)).into_datafusion())
+    }};
+}
+
+pub(crate) use {statement_err, value_err};
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
@@ -185,20 +282,36 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
             Ok(own) => *own,
             Err(inner) => match inner.downcast::<DataFusionError>() {
                 Ok(inner) => convert(*inner, position),
-                Err(other) => Error::Execution(other.to_string()),
+                Err(other) => Error::Execution(Message::of(other.to_string())),
             },
         },
         DataFusionError::ArrowError(inner, _) => from_arrow(*inner, position),
         DataFusionError::SQL(inner, _) => syntax(&inner.to_string()),
         DataFusionError::SchemaError(inner, _) => from_schema(*inner, position),
         DataFusionError::ResourcesExhausted(text) => exhausted(&text),
+        DataFusionError::NotImplemented(text) if text.starts_with(NO_CAST) => {
+            let types = text.trim_start_matches(NO_CAST);
+            let (from, to) = types.split_once(" to ").unwrap_or((types, "this type"));
+            let text = sentence(&format!("there is no cast of {from} to {to}"));
+            Error::Plan { message: Message::new(SqlState::CannotCoerce, text), position }
+        }
         DataFusionError::NotImplemented(text) => Error::Unsupported(format!("not supported: {}", sentence(&text))),
-        DataFusionError::Plan(text) => Error::Plan { message: sentence(&text), position },
+        DataFusionError::Plan(text) => Error::Plan { message: planned(&text), position },
         DataFusionError::Configuration(text) => Error::Setting(sentence(&text)),
-        DataFusionError::Execution(text) => Error::Execution(sentence(&text)),
-        DataFusionError::IoError(inner) => Error::Execution(format!("input or output failed: {inner}")),
+        DataFusionError::Execution(text) => Error::Execution(Message::of(sentence(&text))),
+        DataFusionError::IoError(inner) => {
+            Error::execution(SqlState::IoError, format!("input or output failed: {inner}"))
+        }
         DataFusionError::Internal(text) => Error::Internal(sentence(&text)),
-        other => Error::Execution(sentence(&other.strip_backtrace())),
+        other => Error::Execution(Message::of(sentence(&other.strip_backtrace()))),
+    }
+}
+
+/// What functions say of their arguments comes within a sentence of the planner's, which knows what it is.
+fn planned(text: &str) -> Message {
+    match text.contains("coercion failed with: ") {
+        true => Message::new(SqlState::UndefinedFunction, sentence(text)),
+        false => Message::of(sentence(text)),
     }
 }
 
@@ -220,15 +333,15 @@ fn shared(error: &DataFusionError) -> Error {
             Some(Error::Memory(text)) => Error::Memory(text.clone()),
             Some(Error::Cancelled) => Error::Cancelled,
             Some(Error::Timeout) => Error::Timeout,
-            Some(other) => Error::Execution(other.to_string()),
+            Some(other) => Error::execution(other.code(), other.to_string()),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(inner) => shared(inner),
-                None => Error::Execution(inner.to_string()),
+                None => Error::Execution(Message::of(inner.to_string())),
             },
         },
-        DataFusionError::ArrowError(inner, _) => Error::Execution(arrow_sentence(inner)),
-        DataFusionError::Execution(text) | DataFusionError::Plan(text) => Error::Execution(sentence(text)),
-        other => Error::Execution(sentence(&other.strip_backtrace())),
+        DataFusionError::ArrowError(inner, _) => Error::Execution(Message::of(arrow_sentence(inner))),
+        DataFusionError::Execution(text) | DataFusionError::Plan(text) => Error::Execution(Message::of(sentence(text))),
+        other => Error::Execution(Message::of(sentence(&other.strip_backtrace()))),
     }
 }
 
@@ -238,10 +351,10 @@ fn from_arrow(error: ArrowError, position: Option<Position>) -> Error {
             Ok(own) => *own,
             Err(inner) => match inner.downcast::<DataFusionError>() {
                 Ok(inner) => convert(*inner, position),
-                Err(other) => Error::Execution(other.to_string()),
+                Err(other) => Error::Execution(Message::of(other.to_string())),
             },
         },
-        other => Error::Execution(arrow_sentence(&other)),
+        other => Error::Execution(Message::of(arrow_sentence(&other))),
     }
 }
 
@@ -259,7 +372,7 @@ fn arrow_sentence(error: &ArrowError) -> String {
 }
 
 fn from_schema(error: SchemaError, position: Option<Position>) -> Error {
-    let message = match error {
+    let (code, message) = match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             // Names of ours and of the planner's say nothing to anybody else.
             let made = |name: &str| name.starts_with("__nearside") || name.starts_with("__correlated");
@@ -276,16 +389,29 @@ fn from_schema(error: SchemaError, position: Option<Position>) -> Error {
                 None if names.is_empty() => String::new(),
                 None => format!("; there are {}", listed(&names)),
             };
-            format!("column '{}' does not exist{hint}", field.flat_name())
+            let of = field.relation.as_ref().map(TableReference::table);
+            let is_of = |column: &Column| column.relation.as_ref().map(TableReference::table) == of;
+            let code = match of.is_some() && !valid_fields.is_empty() && !valid_fields.iter().any(is_of) {
+                // There is no table of that name in FROM.
+                true => SqlState::UndefinedTable,
+                false => SqlState::UndefinedColumn,
+            };
+            (code, format!("column '{}' does not exist{hint}", field.flat_name()))
         }
         SchemaError::AmbiguousReference { field } => {
-            format!("column '{}' is ambiguous; put the table's name before it", field.name)
+            let message = format!("column '{}' is ambiguous; put the table's name before it", field.name);
+            (SqlState::AmbiguousColumn, message)
         }
-        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            format!("column '{name}' stands twice; give one of them another name with AS")
+        SchemaError::DuplicateQualifiedField { name, .. } => {
+            let message = format!("column '{name}' stands twice; give one of them another name with AS");
+            (SqlState::DuplicateAlias, message)
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
+            let message = format!("column '{name}' stands twice; give one of them another name with AS");
+            (SqlState::DuplicateColumn, message)
         }
     };
-    Error::Plan { message, position }
+    Error::Plan { message: Message::new(code, message), position }
 }
 
 fn listed(names: &[String]) -> String {
@@ -359,7 +485,11 @@ impl From<log_store::WriteError> for Error {
     fn from(error: log_store::WriteError) -> Self {
         match error {
             log_store::WriteError::Cancelled => Error::Cancelled,
-            other => Error::Disk(other.to_string()),
+            log_store::WriteError::Read(error) => Error::disk(of_reading(&error), error.to_string()),
+            log_store::WriteError::Full { .. } => Error::disk(SqlState::DiskFull, error.to_string()),
+            log_store::WriteError::TooLong { .. } => Error::disk(SqlState::ProgramLimitExceeded, error.to_string()),
+            log_store::WriteError::NotEmpty { .. } => Error::disk(SqlState::DuplicateFile, error.to_string()),
+            other => Error::disk(SqlState::IoError, other.to_string()),
         }
     }
 }
@@ -368,8 +498,18 @@ impl From<log_store::ReadError> for Error {
     fn from(error: log_store::ReadError) -> Self {
         match error {
             log_store::ReadError::Store(error) => error.into(),
-            other => Error::Disk(other.to_string()),
+            other => Error::disk(of_reading(&other), other.to_string()),
         }
+    }
+}
+
+/// The code where a file of a database cannot be read.
+fn of_reading(error: &log_store::ReadError) -> SqlState {
+    match error {
+        log_store::ReadError::Damaged { .. } | log_store::ReadError::Missing { .. } => SqlState::DataCorrupted,
+        log_store::ReadError::Version { .. } => SqlState::ObjectNotInPrerequisiteState,
+        log_store::ReadError::Store(StoreError::Memory(_)) => SqlState::OutOfMemory,
+        _ => SqlState::IoError,
     }
 }
 
@@ -378,7 +518,10 @@ impl From<log_store::OpenError> for Error {
         match error {
             log_store::OpenError::Read(error) => error.into(),
             log_store::OpenError::Write(error) => error.into(),
-            other => Error::Disk(other.to_string()),
+            log_store::OpenError::Locked { .. } => Error::disk(SqlState::ObjectInUse, error.to_string()),
+            log_store::OpenError::NotADatabase { .. } => Error::disk(SqlState::UndefinedFile, error.to_string()),
+            log_store::OpenError::NotEmpty { .. } => Error::disk(SqlState::DuplicateFile, error.to_string()),
+            log_store::OpenError::OutOfLog { .. } => Error::disk(SqlState::InvalidParameterValue, error.to_string()),
         }
     }
 }
@@ -391,8 +534,29 @@ impl From<ExecError> for Error {
             ExecError::DeadlineExceeded => Error::Timeout,
             ExecError::Panicked(text) => Error::Internal(text),
             ExecError::Store(inner) => inner.into(),
-            other => Error::Execution(sentence(&other.to_string())),
+            ExecError::Expression(inner) => of_expression(inner),
+            ExecError::TooManyRows { .. } => Error::execution(SqlState::ProgramLimitExceeded, error.to_string()),
+            other => Error::Execution(Message::of(sentence(&other.to_string()))),
         }
+    }
+}
+
+/// What an expression of ours has failed with, which came through the executor.
+fn of_expression(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
+    match error.downcast::<Error>() {
+        Ok(own) => *own,
+        Err(other) => Error::Execution(Message::of(sentence(&other.to_string()))),
+    }
+}
+
+/// The code of what the storage layer refuses.
+fn of_store(error: &StoreError) -> SqlState {
+    match error {
+        StoreError::NullNotAllowed { .. } => SqlState::NotNullViolation,
+        StoreError::TypeMismatch { .. } | StoreError::NotComparable { .. } => SqlState::DatatypeMismatch,
+        StoreError::DuplicateColumn { .. } => SqlState::DuplicateColumn,
+        StoreError::ValueTooLong { .. } | StoreError::TooManyRows { .. } => SqlState::ProgramLimitExceeded,
+        _ => SqlState::DataException,
     }
 }
 
@@ -408,8 +572,11 @@ impl From<StoreError> for Error {
             StoreError::Memory(inner) => inner.into(),
             StoreError::Interrupted(Interruption::Panicked(text)) => Error::Internal(text),
             StoreError::Interrupted(Interruption::Cancelled) => Error::Cancelled,
-            StoreError::Source(error) => Error::Disk(error.to_string()),
-            other => Error::Execution(other.to_string()),
+            StoreError::Source(error) => match error.downcast::<log_store::ReadError>() {
+                Ok(error) => (*error).into(),
+                Err(error) => Error::disk(SqlState::IoError, error.to_string()),
+            },
+            other => Error::execution(of_store(&other), other.to_string()),
         }
     }
 }

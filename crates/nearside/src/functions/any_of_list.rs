@@ -20,6 +20,7 @@ use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::{ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::functions::floats::canonical;
 
 const COMPARISONS: [Operator; 6] =
@@ -114,7 +115,9 @@ impl ScalarUDFImpl for OfList {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let refused = |what: String| Error::plan(format!("{} (list): {what}", self.name)).into_datafusion();
+        let refused = |what: String| {
+            Error::plan(SqlState::DatatypeMismatch, format!("{} (list): {what}", self.name)).into_datafusion()
+        };
         let [value, list] = types else { return Err(refused("it takes a value and a list".into())) };
         let element = match list {
             DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => f.data_type().clone(),

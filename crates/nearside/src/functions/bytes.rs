@@ -6,9 +6,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use datafusion_common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use files::{bytes_of_escapes, bytes_of_hex, read_bytes};
+
+use crate::error::{statement_err, value_err};
 
 /// Characters of a line of base64.
 const LINE: usize = 76;
@@ -92,12 +94,12 @@ fn decoded(text: &str, format: &str) -> Result<Vec<u8>> {
     };
     match bytes {
         Some(bytes) => Ok(bytes),
-        None => exec_err!("'{text}' is not written in the format {format}"),
+        None => value_err!(InvalidParameterValue, "'{text}' is not written in the format {format}"),
     }
 }
 
 fn unknown<T>(format: &str) -> Result<T> {
-    exec_err!("the format '{format}' is not supported; there are hex, base64 and escape")
+    value_err!(InvalidParameterValue, "the format '{format}' is not supported; there are hex, base64 and escape")
 }
 
 impl ScalarUDFImpl for Coded {
@@ -121,8 +123,8 @@ impl ScalarUDFImpl for Coded {
                 let value = if value.is_binary() { DataType::BinaryView } else { DataType::Utf8View };
                 Ok(vec![value, DataType::Utf8View])
             }
-            _ if self.to_text => plan_err!("encode takes a BYTEA and a format"),
-            _ => plan_err!("decode takes a text and a format"),
+            _ if self.to_text => statement_err!(UndefinedFunction, "encode takes a BYTEA and a format"),
+            _ => statement_err!(UndefinedFunction, "decode takes a text and a format"),
         }
     }
 
@@ -137,10 +139,12 @@ impl ScalarUDFImpl for Coded {
             && let Some(ColumnarValue::Scalar(value)) = args.args.first()
             && let Some(text) = value.try_as_str().flatten()
         {
-            let bytes = read_bytes(text).or_else(|message| exec_err!("{message}"))?;
+            let bytes = read_bytes(text).or_else(|message| value_err!(InvalidTextRepresentation, "{message}"))?;
             arrays[0] = ScalarValue::BinaryView(Some(bytes)).to_array_of_size(arrays[0].len())?;
         }
-        let [values, formats] = &arrays[..] else { return exec_err!("{} takes two arguments", self.name()) };
+        let [values, formats] = &arrays[..] else {
+            return value_err!(UndefinedFunction, "{} takes two arguments", self.name());
+        };
         let values = cast(values, &DataType::BinaryView)?;
         let formats = cast(formats, &DataType::Utf8View)?;
         let rows = values.as_binary_view().iter().zip(formats.as_string_view().iter());

@@ -5,8 +5,10 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray, Date32Array};
 use arrow::datatypes::{DataType, Int64Type};
 use chrono::{NaiveDate, TimeDelta};
-use datafusion_common::{Result, ScalarValue, exec_err};
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+
+use crate::error::value_err;
 
 static DAY: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Day { signature: Signature::any(1, Volatility::Immutable) })));
@@ -26,7 +28,10 @@ fn day(days: i64) -> Result<i32> {
     let is_known = TimeDelta::try_days(days).and_then(|days| NaiveDate::default().checked_add_signed(days)).is_some();
     match i32::try_from(days) {
         Ok(day) if is_known => Ok(day),
-        _ => exec_err!("the day {days} days from 1970-01-01 lies outside of the calendar; add or take away fewer days"),
+        _ => value_err!(
+            DatetimeFieldOverflow,
+            "the day {days} days from 1970-01-01 lies outside of the calendar; add or take away fewer days"
+        ),
     }
 }
 

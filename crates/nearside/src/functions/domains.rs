@@ -8,12 +8,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Float64Type};
-use datafusion_common::{Result, exec_err};
+use datafusion_common::Result;
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{
     ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion_functions::math;
+
+use crate::error::value_err;
 
 /// Where a function has values.
 #[derive(Debug, Clone, Copy)]
@@ -102,8 +104,8 @@ impl Partial {
             // Zero to the power of something, and multiples of zero, are zero.
             let zero = *value == 0.0 && (name == "exp" || args.first() != Some(&0.0));
             match (finite, value.is_infinite(), zero) {
-                (true, true, _) => exec_err!("value out of range: overflow in {name}"),
-                (true, _, true) => exec_err!("value out of range: underflow in {name}"),
+                (true, true, _) => value_err!(NumericValueOutOfRange, "value out of range: overflow in {name}"),
+                (true, _, true) => value_err!(NumericValueOutOfRange, "value out of range: underflow in {name}"),
                 _ => Ok(()),
             }
         })
@@ -112,21 +114,28 @@ impl Partial {
     fn check_row(&self, numbers: &[f64]) -> Result<()> {
         let name = self.known.name();
         match (self.domain, numbers) {
-            (Domain::Positive, numbers) if numbers.contains(&0.0) => exec_err!("cannot take logarithm of zero"),
+            (Domain::Positive, numbers) if numbers.contains(&0.0) => {
+                value_err!(InvalidArgumentForLogarithm, "cannot take logarithm of zero")
+            }
             (Domain::Positive, numbers) if numbers.iter().any(|number| *number < 0.0) => {
-                exec_err!("cannot take logarithm of a negative number")
+                value_err!(InvalidArgumentForLogarithm, "cannot take logarithm of a negative number")
             }
             (Domain::Unit, [number]) if number.abs() > 1.0 => {
-                exec_err!("{name}({number}) has no value; the argument is to be from -1 to 1")
+                value_err!(NumericValueOutOfRange, "{name}({number}) has no value; the argument is to be from -1 to 1")
             }
             (Domain::FromOne, [number]) if *number < 1.0 => {
-                exec_err!("{name}({number}) has no value; the argument is to be 1 or more")
+                value_err!(NumericValueOutOfRange, "{name}({number}) has no value; the argument is to be 1 or more")
             }
-            (Domain::Finite, [number]) if number.is_infinite() => exec_err!("{name}({number}) has no value"),
+            (Domain::Finite, [number]) if number.is_infinite() => {
+                value_err!(NumericValueOutOfRange, "{name}({number}) has no value")
+            }
             (Domain::Power, [base, exponent])
                 if *base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 =>
             {
-                exec_err!("a negative number raised to a non-integer power yields a complex result")
+                value_err!(
+                    InvalidArgumentForPower,
+                    "a negative number raised to a non-integer power yields a complex result"
+                )
             }
             _ => Ok(()),
         }

@@ -8,13 +8,15 @@
 //! One share at a time, as a literal. `percentile_disc` and `mode` are no window functions.
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion_common::{Result as DfResult, ScalarValue, not_impl_err, plan_err};
+use datafusion_common::{Result as DfResult, ScalarValue, not_impl_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility};
 use datafusion_functions_aggregate::median::Median;
 use datafusion_functions_aggregate::percentile_cont::PercentileCont;
 use exec::AggregateFunction;
 
+use crate::error::codes::SqlState;
+use crate::error::statement_err;
 use crate::error::{Error, Result};
 
 /// Which one.
@@ -69,7 +71,7 @@ impl OrderedSet {
             Some(ScalarValue::Float64(Some(share))) if (0.0..=1.0).contains(&share) => Ok(share),
             _ => {
                 let message = format!("{} takes a share from 0 to 1, as a literal", self.name());
-                Err(Error::Plan { message, position: None })
+                Err(Error::plan(SqlState::DataException, message))
             }
         }
     }
@@ -87,7 +89,7 @@ impl OrderedSet {
                 Ok(DataType::Decimal128(*p, *s))
             }
             number if number.is_numeric() || number.is_null() => Ok(DataType::Float64),
-            other => plan_err!("{} takes numbers, not {other}; cast the argument", self.name()),
+            other => statement_err!(UndefinedFunction, "{} takes numbers, not {other}; cast the argument", self.name()),
         }
     }
 }
@@ -113,11 +115,13 @@ impl AggregateUDFImpl for OrderedSet {
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
         match (self.function, types) {
             (Function::Median | Function::Mode, [value]) => Ok(vec![self.value_type(value)?]),
-            (Function::Median | Function::Mode, _) => plan_err!("{} takes one argument", self.name()),
+            (Function::Median | Function::Mode, _) => {
+                statement_err!(UndefinedFunction, "{} takes one argument", self.name())
+            }
             (_, [value, share]) if share.is_numeric() || share.is_null() => {
                 Ok(vec![self.value_type(value)?, DataType::Float64])
             }
-            _ => plan_err!("{} takes a value and a share from 0 to 1", self.name()),
+            _ => statement_err!(UndefinedFunction, "{} takes a value and a share from 0 to 1", self.name()),
         }
     }
 

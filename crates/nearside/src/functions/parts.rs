@@ -21,6 +21,7 @@ use datafusion_expr::{
 use datafusion_functions::datetime::date_part::DatePartFunc;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -155,7 +156,7 @@ fn of_spans(part: &str, array: &ArrayRef) -> Result<ArrayRef> {
     if empty.whole(&part).is_none() {
         let message =
             format!("an interval has no part '{part}'; year, month, day, hour, minute, second and epoch are some");
-        return Err(Error::plan(message).into_datafusion());
+        return Err(Error::plan(SqlState::InvalidParameterValue, message).into_datafusion());
     }
     let values = spans.into_iter().map(|span| span.and_then(|span| span.whole(&part)));
     Ok(Arc::new(values.collect::<Int64Array>()))

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion_common::{DataFusionError, Result, ScalarValue, exec_err};
+use datafusion_common::{DataFusionError, Result, ScalarValue};
 use datafusion_expr::{
     BinaryExpr, ColumnarValue, Documentation, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -20,6 +20,7 @@ use datafusion_expr::{
 use datafusion_functions::regex;
 
 use super::regular;
+use crate::error::value_err;
 
 /// The functions of regular expressions, which take a text, a pattern and more.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -62,14 +63,16 @@ fn written(pattern: &str, options: &str, asked: Asked) -> Result<String> {
     }
     let read = regular::read(pattern, options)?;
     if asked != Asked::Any && !read.finds_the_same() {
-        return exec_err!(
+        return value_err!(
+            FeatureNotSupported,
             "regular expression '{pattern}': SQL takes the longest match, or the shortest after a lazy quantifier, \
              which is not supported for alternatives of which one begins another, or for repetitions of what may also \
              be matched behind them; write it so that one character tells which part goes on, or end it with $"
         );
     }
     if asked == Asked::All && read.matches_nothing() {
-        return exec_err!(
+        return value_err!(
+            FeatureNotSupported,
             "regular expression '{pattern}': all its matches are asked for, and it also matches where there is \
              nothing, which is not supported; write + in place of *"
         );
@@ -228,7 +231,9 @@ impl ScalarUDFImpl for Matching {
         let flags = match args.args.get(self.flags) {
             None => "",
             Some(ColumnarValue::Scalar(value)) => value.try_as_str().flatten().unwrap_or(""),
-            Some(ColumnarValue::Array(_)) => return exec_err!("the flags of {name} have to be a constant"),
+            Some(ColumnarValue::Array(_)) => {
+                return value_err!(FeatureNotSupported, "the flags of {name} have to be a constant");
+            }
         };
         let everywhere = name == "regexp_replace" && flags.contains('g');
         let options: String = flags.chars().filter(|flag| !(everywhere && *flag == 'g')).collect();

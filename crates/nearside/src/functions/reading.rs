@@ -15,6 +15,7 @@ use datafusion_common::{Result as DfResult, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use files::read_bytes;
 
+use crate::error::codes::unreadable;
 use crate::error::{Error, Result};
 
 /// Whether texts are read as values of a type in another way than Arrow's.
@@ -92,11 +93,11 @@ pub(crate) fn read(texts: &ArrayRef, to: &DataType, tries: bool) -> Result<Array
     if !matches!(to, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) {
         let mut rewritten = StringViewBuilder::with_capacity(all.len());
         for text in all {
-            match text.map(|text| Ok(for_arrow(text, to)?.map_or(Cow::Borrowed(text), Cow::Owned))) {
+            match text.map(|text| Ok::<_, String>(for_arrow(text, to)?.map_or(Cow::Borrowed(text), Cow::Owned))) {
                 None => rewritten.append_null(),
                 Some(Ok(text)) => rewritten.append_value(text),
                 Some(Err(_)) if tries => rewritten.append_null(),
-                Some(Err(message)) => return Err(Error::Execution(message)),
+                Some(Err(message)) => return Err(Error::execution(unreadable(text.unwrap_or_default(), to), message)),
             }
         }
         return Ok(cast_with_options(&rewritten.finish(), to, &options)?);
@@ -107,7 +108,7 @@ pub(crate) fn read(texts: &ArrayRef, to: &DataType, tries: bool) -> Result<Array
             None => bytes.append_null(),
             Some(Ok(read)) => bytes.append_value(read),
             Some(Err(_)) if tries => bytes.append_null(),
-            Some(Err(message)) => return Err(Error::Execution(message)),
+            Some(Err(message)) => return Err(Error::execution(unreadable(text.unwrap_or_default(), to), message)),
         }
     }
     let bytes: ArrayRef = Arc::new(bytes.finish());

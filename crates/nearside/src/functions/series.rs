@@ -14,6 +14,7 @@ use datafusion_expr::Expr;
 use exec::{ExecError, RowPieces, RowSource};
 use parking_lot::Mutex;
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// Most rows of a piece of a series.
@@ -35,7 +36,10 @@ pub(crate) fn table_function(name: &str, arguments: &[Expr]) -> Result<Option<Ar
     let Some(&name) = FUNCTIONS.iter().find(|known| **known == name) else { return Ok(None) };
     let literals = arguments.iter().map(|argument| match argument {
         Expr::Literal(value, _) => Ok(value.clone()),
-        other => Err(Error::plan(format!("{name} in FROM takes constants, and {other} is none"))),
+        other => Err(Error::plan(
+            SqlState::FeatureNotSupported,
+            format!("{name} in FROM takes constants, and {other} is none"),
+        )),
     });
     let series = Series::of(name, &literals.collect::<Result<Vec<_>>>()?)?;
     Ok(Some(Arc::new(series)))
@@ -77,7 +81,10 @@ impl Series {
         let text = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let text = format!("{name}({text})");
         let Some(first) = arguments.first().filter(|_| arguments.len() <= 3) else {
-            return Err(Error::plan(format!("{name} takes one to three arguments, not {}", arguments.len())));
+            return Err(Error::plan(
+                SqlState::UndefinedFunction,
+                format!("{name} takes one to three arguments, not {}", arguments.len()),
+            ));
         };
         let (data_type, values) = match first.data_type() {
             DataType::Null | DataType::Int64 => (DataType::Int64, integers(name, arguments, with_stop)?),
@@ -90,9 +97,10 @@ impl Series {
                 (DataType::Timestamp(TimeUnit::Nanosecond, zone), values)
             }
             other => {
-                return Err(Error::plan(format!(
-                    "{name} begins with an integer, a date or a timestamp, not with {other}"
-                )));
+                return Err(Error::plan(
+                    SqlState::UndefinedFunction,
+                    format!("{name} begins with an integer, a date or a timestamp, not with {other}"),
+                ));
             }
         };
         let schema = Arc::new(Schema::new(vec![Field::new("value", data_type, false)]));
@@ -108,10 +116,10 @@ fn integers(name: &str, arguments: &[ScalarValue], with_stop: bool) -> Result<Va
             ScalarValue::Null => given.push(None),
             other => {
                 let place = i + 1;
-                return Err(Error::plan(format!(
-                    "argument {place} of {name} is an integer or NULL, not {}",
-                    other.data_type()
-                )));
+                return Err(Error::plan(
+                    SqlState::UndefinedFunction,
+                    format!("argument {place} of {name} is an integer or NULL, not {}", other.data_type()),
+                ));
             }
         }
     }
@@ -122,7 +130,7 @@ fn integers(name: &str, arguments: &[ScalarValue], with_stop: bool) -> Result<Va
         _ => (given[0], given[1], given[2]),
     };
     if step == 0 {
-        return Err(Error::plan(format!("the step of {name} cannot be zero")));
+        return Err(Error::plan(SqlState::InvalidParameterValue, format!("the step of {name} cannot be zero")));
     }
     Ok(Values::Integers { start, step, count: count_of(start, stop, step, with_stop) })
 }
@@ -147,7 +155,10 @@ fn count_of(start: i64, stop: i64, step: i64, with_stop: bool) -> u64 {
 
 fn moments(name: &str, arguments: &[ScalarValue], zone: Option<Arc<str>>, with_stop: bool) -> Result<Values> {
     let [start, stop, step] = arguments else {
-        return Err(Error::plan(format!("{name} over dates and timestamps takes a start, a stop and an interval")));
+        return Err(Error::plan(
+            SqlState::UndefinedFunction,
+            format!("{name} over dates and timestamps takes a start, a stop and an interval"),
+        ));
     };
     let moment = |value: &ScalarValue| {
         let to = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
@@ -156,7 +167,10 @@ fn moments(name: &str, arguments: &[ScalarValue], zone: Option<Arc<str>>, with_s
                 ScalarValue::TimestampNanosecond(value, _) => Ok(value),
                 other => Err(Error::Internal(format!("a timestamp became {other}"))),
             },
-            other => Err(Error::plan(format!("{name} goes from a date or timestamp to another, not to {other}"))),
+            other => Err(Error::plan(
+                SqlState::UndefinedFunction,
+                format!("{name} goes from a date or timestamp to another, not to {other}"),
+            )),
         }
     };
     let start = moment(start)?;
@@ -164,11 +178,16 @@ fn moments(name: &str, arguments: &[ScalarValue], zone: Option<Arc<str>>, with_s
     let step = match step {
         ScalarValue::Null => None,
         ScalarValue::IntervalMonthDayNano(step) => *step,
-        other => return Err(Error::plan(format!("the step of {name} is an INTERVAL, not {}", other.data_type()))),
+        other => {
+            return Err(Error::plan(
+                SqlState::UndefinedFunction,
+                format!("the step of {name} is an INTERVAL, not {}", other.data_type()),
+            ));
+        }
     };
     let (Some(start), Some(stop), Some(step)) = (start, stop, step) else { return Ok(Values::Nothing) };
     if length_of(step) == 0 {
-        return Err(Error::plan(format!("the step of {name} cannot be zero")));
+        return Err(Error::plan(SqlState::InvalidParameterValue, format!("the step of {name} cannot be zero")));
     }
     Ok(Values::Moments(Moments { start, stop, step, zone, with_stop }))
 }

@@ -8,9 +8,10 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
 use arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
-use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
+use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast};
 
+use crate::error::value_err;
 use crate::functions::checked::division_by_zero;
 
 const SECOND: i128 = 1_000_000_000;
@@ -125,7 +126,10 @@ fn scaled(intervals: &ArrayRef, numbers: &ArrayRef, op: fn(f64, f64) -> f64) -> 
             (Some(interval), Some(number)) => match scaled_by(interval, |value| op(value, number)) {
                 Some(value) => Some(value),
                 None => {
-                    return exec_err!("interval overflow: an interval times or over {number} does not fit INTERVAL");
+                    return value_err!(
+                        DatetimeFieldOverflow,
+                        "interval overflow: an interval times or over {number} does not fit INTERVAL"
+                    );
                 }
             },
             _ => None,

@@ -18,11 +18,13 @@ use arrow::datatypes::{
     TimestampNanosecondType, TimestampSecondType,
 };
 use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeZone, Timelike};
-use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
+use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
 };
 use files::write_bytes;
+
+use crate::error::value_err;
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Text { signature: Signature::any(1, Volatility::Immutable) })));
@@ -244,7 +246,10 @@ fn moments(values: &ArrayRef, unit: &TimeUnit, zone: Option<&str>) -> Result<Arr
         };
         let nanoseconds = value.rem_euclid(per_second) * (SECOND / per_second);
         let Some(utc) = DateTime::from_timestamp(value.div_euclid(per_second), nanoseconds as u32) else {
-            return exec_err!("a timestamp of {value} units lies outside of the calendar and has no text");
+            return value_err!(
+                DatetimeFieldOverflow,
+                "a timestamp of {value} units lies outside of the calendar and has no text"
+            );
         };
         text.clear();
         match &zone {

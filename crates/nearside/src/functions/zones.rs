@@ -20,6 +20,7 @@ use datafusion_expr::{
 use datafusion_functions::datetime::to_local_time::ToLocalTimeFunc;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 
 /// What `AT TIME ZONE` calls.
@@ -70,7 +71,7 @@ fn zone_of(value: Option<&ScalarValue>) -> Result<Arc<str>> {
         Ok(_) => Ok(zone.into()),
         Err(_) => {
             let message = format!("'{zone}' is no time zone; write an offset ('+02:00') or a name ('Europe/Berlin')");
-            Err(Error::plan(message).into_datafusion())
+            Err(Error::plan(SqlState::InvalidParameterValue, message).into_datafusion())
         }
     }
 }

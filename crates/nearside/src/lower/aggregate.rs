@@ -18,6 +18,7 @@ use super::bug;
 use super::opaque::Foreign;
 use super::scope::{Columns, Scope};
 use super::support::{aggregate_call as call_of, is_key_type, keys};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::checked::{CheckedAvg, CheckedSum};
 use crate::functions::ordered_sets::OrderedSet;
@@ -146,10 +147,10 @@ fn ordered<'e>(call: &'e Call, schema: &DFSchema) -> Result<Option<Native<'e>>> 
             return Err(Error::Unsupported(format!("{name} cannot order by values of {data_type}")));
         }
         if params.distinct && key.expr != argument {
-            return Err(Error::Plan {
-                message: format!("in {name}(DISTINCT ..), ORDER BY can only be by the argument itself"),
-                position: None,
-            });
+            return Err(Error::plan(
+                SqlState::InvalidColumnReference,
+                format!("in {name}(DISTINCT ..), ORDER BY can only be by the argument itself"),
+            ));
         }
     }
     distinct_keys(call, schema, Native::Ordered(function, argument, order)).map(Some)
@@ -164,7 +165,7 @@ fn is_same_text(argument: &Expr, text: &Expr, schema: &DFSchema) -> bool {
 }
 
 fn refused<T>(message: &str) -> Result<T> {
-    Err(Error::Plan { message: message.into(), position: None })
+    Err(Error::plan(SqlState::DatatypeMismatch, message))
 }
 
 fn place_of(expr: &Expr) -> Result<i64> {

@@ -24,6 +24,7 @@ use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
 use super::{LoweredPlan, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
 use crate::catalog::Snapshot;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The plan of a native subtree over the rows of one catalog state.
@@ -162,7 +163,13 @@ impl Binder<'_> {
         match value(expr, self.props)?.cast_to(&DataType::Int64)? {
             ScalarValue::Int64(Some(rows)) => match usize::try_from(rows) {
                 Ok(rows) => Ok(Some(rows)),
-                Err(_) => Err(Error::Execution(format!("{clause} is {rows}; it takes a number of rows, 0 or more"))),
+                Err(_) => {
+                    let code = match clause {
+                        "OFFSET" => SqlState::InvalidRowCountInOffset,
+                        _ => SqlState::InvalidRowCountInLimit,
+                    };
+                    Err(Error::execution(code, format!("{clause} is {rows}; it takes a number of rows, 0 or more")))
+                }
             },
             _ => Ok(None),
         }

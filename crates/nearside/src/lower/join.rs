@@ -15,6 +15,7 @@ use super::bug;
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::has_order;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The plan of a join.
@@ -52,9 +53,10 @@ fn split(node: &Logical) -> Result<Split> {
         let common = match left_type == right_type {
             true => left_type,
             false => comparison_coercion(&left_type, &right_type).ok_or_else(|| {
-                Error::plan(format!(
-                    "{left} is {left_type} and {right} is {right_type}, which cannot be compared; cast one"
-                ))
+                Error::plan(
+                    SqlState::UndefinedFunction,
+                    format!("{left} is {left_type} and {right} is {right_type}, which cannot be compared; cast one"),
+                )
             })?,
         };
         let left = left.clone().cast_to(&common, node.left.schema().as_ref())?;

@@ -173,7 +173,7 @@ impl Expression for PhysicalExpression {
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, ExecError> {
         let value = self.inner.evaluate(batch).and_then(|v| v.into_array(batch.num_rows()));
-        value.map_err(|e| ExecError::Evaluation(Error::from(e).to_string()))
+        value.map_err(|e| ExecError::Expression(Box::new(Error::from(e))))
     }
 
     fn data_type(&self) -> &DataType {

@@ -14,10 +14,11 @@ use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
 use exec::{ExecError, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result, SEVERAL_ROWS};
 
 fn failed(error: impl Into<Error>) -> ExecError {
-    ExecError::Evaluation(error.into().to_string())
+    ExecError::Expression(Box::new(error.into()))
 }
 
 /// An aggregate function of DataFusion's. Literal arguments are part of it; the others are columns.
@@ -203,7 +204,7 @@ impl SingleGroups {
     fn take(&mut self, group: usize, value: ArrayRef) -> Result<(), ExecError> {
         match self.groups[group].replace(value) {
             None => Ok(()),
-            Some(_) => Err(failed(Error::Execution(SEVERAL_ROWS.into()))),
+            Some(_) => Err(failed(Error::execution(SqlState::CardinalityViolation, SEVERAL_ROWS))),
         }
     }
 

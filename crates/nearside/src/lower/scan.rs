@@ -10,6 +10,7 @@ use storage::TableVersion;
 use super::predicate::predicate;
 use super::{Props, bug};
 use crate::catalog::{Snapshot, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
@@ -49,16 +50,19 @@ pub(super) fn filtered_scan<'a>(scan: &TableScan, catalog: &'a Snapshot, props: 
         .downcast_ref::<StoredSource>()
         .ok_or_else(|| Error::Internal(format!("table {} is not stored here", scan.table_name)))?;
     let table = catalog.by_id(source.id).ok_or_else(|| {
-        Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()))
+        Error::execution(
+            SqlState::UndefinedTable,
+            format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()),
+        )
     })?;
     let stored = &table.base.schema;
     let kept = source.schema.fields().iter().zip(stored.fields());
     let altered = kept.into_iter().any(|(a, b)| a.name() != b.name() || a.data_type() != b.data_type());
     if altered || source.schema.fields().len() != stored.fields().len() + usize::from(source.row_ids) {
-        return Err(Error::Execution(format!(
-            "table '{}' was altered meanwhile; run the statement again",
-            source.name.shown()
-        )));
+        return Err(Error::execution(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!("table '{}' was altered meanwhile; run the statement again", source.name.shown()),
+        ));
     }
     let wanted: Vec<usize> = match &scan.projection {
         Some(columns) => columns.clone(),

@@ -12,6 +12,7 @@ use super::predicate::predicate;
 use super::scan::{bind_scan, limited};
 use super::scope::keep;
 use super::unnest::cast_to;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 
@@ -33,7 +34,12 @@ pub(super) fn scan(binder: &Binder<'_>, scan: &TableScan) -> Result<Plan> {
         Plan::Values { schema: batch.schema(), batches: vec![batch] }
     } else if let Some(work) = scan.source.downcast_ref::<WorkSource>() {
         let id = binder.recursions.borrow().iter().rev().find(|(name, _)| *name == work.name).map(|(_, id)| *id);
-        let unknown = || Error::plan(format!("'{}' refers to itself outside of its recursive part", work.name));
+        let unknown = || {
+            Error::plan(
+                SqlState::InvalidRecursion,
+                format!("'{}' refers to itself outside of its recursive part", work.name),
+            )
+        };
         let table = Plan::WorkTable { id: id.ok_or_else(unknown)?, schema: scan.source.schema() };
         if read.len() == width { table } else { keep(table, read.iter().copied())? }
     } else {

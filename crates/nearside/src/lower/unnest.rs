@@ -17,6 +17,7 @@ use exec::{ExecError, Expression, Output, Plan};
 
 use super::binder::Binder;
 use super::bug;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The plan of an UNNEST.
@@ -52,7 +53,10 @@ fn element(list: &Field) -> Result<FieldRef> {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             Ok(Arc::new(Field::new(list.name(), field.data_type().clone(), true)))
         }
-        other => Err(Error::plan(format!("UNNEST takes a list or a struct, and '{}' is {other}", list.name()))),
+        other => Err(Error::plan(
+            SqlState::DatatypeMismatch,
+            format!("UNNEST takes a list or a struct, and '{}' is {other}", list.name()),
+        )),
     }
 }
 
@@ -147,7 +151,10 @@ pub(super) fn cast_to(plan: Plan, schema: &Schema) -> Result<Plan> {
     if found.fields().len() != schema.fields().len() {
         let found = found.fields().len();
         let expected = schema.fields().len();
-        return Err(Error::plan(format!("a part of the query has {found} columns, and another {expected}")));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            format!("a part of the query has {found} columns, and another {expected}"),
+        ));
     }
     let same = |(found, field): (&FieldRef, &FieldRef)| found.data_type() == field.data_type();
     if found.fields().iter().zip(schema.fields()).all(same) {

@@ -31,6 +31,7 @@ use super::constant::value;
 use super::scope::{Columns, Scope, keep};
 use super::support::{is_fixed, window_call as call_of};
 use super::{aggregate, bug};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::exclusion_of;
 
@@ -175,7 +176,10 @@ fn function(columns: &mut Columns<'_>, call: &Call, field: &FieldRef) -> Result<
     };
     if args.len() < least || args.len() > most {
         let wanted = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-        return Err(Error::plan(format!("{name} takes {wanted} arguments, not {}", args.len())));
+        return Err(Error::plan(
+            SqlState::UndefinedFunction,
+            format!("{name} takes {wanted} arguments, not {}", args.len()),
+        ));
     }
     let amount = |columns: &mut Columns<'_>, place: usize| match args.get(place) {
         Some(expr) => amount(columns, name, expr),
@@ -203,7 +207,10 @@ fn function(columns: &mut Columns<'_>, call: &Call, field: &FieldRef) -> Result<
     if let WindowFunction::NthValue(Amount::Constant(Some(number))) = function
         && number < 1
     {
-        return Err(Error::plan(format!("nth_value(.., {number}): the number of the row must be at least 1")));
+        return Err(Error::plan(
+            SqlState::InvalidArgumentForNthValue,
+            format!("nth_value(.., {number}): the number of the row must be at least 1"),
+        ));
     }
     let value = args[0].clone().cast_to(field.data_type(), columns.schema())?;
     Ok((function, vec![columns.index(&value)?]))
@@ -269,14 +276,18 @@ fn constant(columns: &Columns<'_>, expr: &Expr) -> Result<Option<ScalarValue>> {
 fn amount(columns: &mut Columns<'_>, function: &str, expr: &Expr) -> Result<Amount> {
     let data_type = expr.get_type(columns.schema())?;
     if !data_type.is_integer() && !data_type.is_null() {
-        return Err(Error::plan(format!(
-            "{function}(.., {expr}) takes a number of rows, which is an integer, not {data_type}"
-        )));
+        return Err(Error::plan(
+            SqlState::UndefinedFunction,
+            format!("{function}(.., {expr}) takes a number of rows, which is an integer, not {data_type}"),
+        ));
     }
     if let Some(value) = constant(columns, expr)? {
         let array = cast(&value.to_array_of_size(1)?, &DataType::Int64)?;
         if array.is_null(0) && !value.is_null() {
-            return Err(Error::plan(format!("{function}(.., {value}): the number of rows is too large")));
+            return Err(Error::plan(
+                SqlState::NumericValueOutOfRange,
+                format!("{function}(.., {value}): the number of rows is too large"),
+            ));
         }
         return Ok(Amount::Constant(array.is_valid(0).then(|| array.as_primitive::<Int64Type>().value(0))));
     }
@@ -289,9 +300,13 @@ fn default(columns: &mut Columns<'_>, function: &str, expr: &Expr, field: &Field
     let from = expr.get_type(columns.schema())?;
     let to = field.data_type();
     let unfit = || {
-        Error::plan(format!(
-            "{function}(.., .., {expr}): the default is {from} and the value {to}; cast one to the type of the other"
-        ))
+        Error::plan(
+            SqlState::UndefinedFunction,
+            format!(
+                "{function}(.., .., {expr}): the default is {from} and the value {to}; cast one to the type of \
+                 the other"
+            ),
+        )
     };
     if let Some(value) = constant(columns, expr)? {
         if value.is_null() {
@@ -362,11 +377,17 @@ fn offset(value: &ScalarValue, units: FrameUnits, order: Option<&DataType>) -> R
     if units != FrameUnits::Range {
         return match value {
             ScalarValue::UInt64(Some(count)) => Ok(FrameOffset::Count(*count)),
-            other => Err(Error::plan(format!("a frame's offset is a number of rows, not {other}"))),
+            other => Err(Error::plan(
+                SqlState::DatatypeMismatch,
+                format!("a frame's offset is a number of rows, not {other}"),
+            )),
         };
     }
     if is_negative(value) {
-        return Err(Error::plan(format!("the offset of a frame must not be negative, and {value} is")));
+        return Err(Error::plan(
+            SqlState::InvalidPrecedingOrFollowingSize,
+            format!("the offset of a frame must not be negative, and {value} is"),
+        ));
     }
     Ok(match value {
         ScalarValue::Float64(Some(distance)) => FrameOffset::Float(*distance),

@@ -22,6 +22,7 @@ use datafusion_sql::unparser::expr_to_sql;
 use sqlparser::ast::{self, ObjectName};
 
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
@@ -130,7 +131,10 @@ impl PlanContext<'_> {
 
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
         if self.planning.contains(name) {
-            return Err(Error::plan(format!("view '{}' refers to itself", name.shown())));
+            return Err(Error::plan(
+                SqlState::InvalidObjectDefinition,
+                format!("view '{}' refers to itself", name.shown()),
+            ));
         }
         self.stop.check()?;
         let mut planning = self.planning.clone();
@@ -145,7 +149,7 @@ impl PlanContext<'_> {
         };
         let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
-                Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
+                Error::plan(e.code(), format!("view '{}' can no longer be used: {e}", name.shown()))
             }
             _ => e,
         })?;
@@ -162,7 +166,10 @@ fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan>
     }
     let columns: Vec<Column> = plan.schema().columns();
     if columns.len() != names.len() {
-        return Err(Error::plan(format!("{} column names are given for {} columns", names.len(), columns.len())));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            format!("{} column names are given for {} columns", names.len(), columns.len()),
+        ));
     }
     let outputs = columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name));
     Ok(LogicalPlanBuilder::from(plan).project(outputs)?.build()?)

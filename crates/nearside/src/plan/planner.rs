@@ -277,7 +277,7 @@ mod tests {
             assert_eq!(zone(&changed, function), "+02:00", "{function}");
         }
         assert_eq!(changed.config_options().execution.time_zone.as_deref(), Some("+02:00"));
-        assert!(planner.changed(|_| Err(crate::Error::plan("refused"))).is_err());
+        assert!(planner.changed(|_| Err(crate::Error::plan(crate::SqlState::SyntaxError, "refused"))).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::expr::Cast;
 use datafusion_expr::{Analyze, DmlStatement, Explain, Expr, ExprSchemable, LogicalPlan, Projection, WriteOp, cast};
 
+use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::rewrite::kinds::{same_kind, written};
@@ -155,9 +156,10 @@ fn check(from: &DataType, column: &str, to: &DataType) -> Result<()> {
         return Ok(());
     }
     let (from, to) = (sql_type(from), sql_type(to));
-    Err(Error::plan(format!(
-        "column '{column}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to})"
-    )))
+    Err(Error::plan(
+        SqlState::DatatypeMismatch,
+        format!("column '{column}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to})"),
+    ))
 }
 
 /// A value as one of a type that it is put into a column of.

@@ -22,6 +22,7 @@ use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::Analyzer;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
 use crate::functions::letters::with_letters;
@@ -252,7 +253,7 @@ fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
     let common = |a: &DataType, b: &DataType| {
         comparison_coercion(a, b).ok_or_else(|| {
             let message = format!("BETWEEN cannot compare {a} with {b}; cast one to the type of the other");
-            Error::plan(message).into_datafusion()
+            Error::plan(SqlState::UndefinedFunction, message).into_datafusion()
         })
     };
     common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())

@@ -18,6 +18,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_functions::core::get_field;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 
 /// Functions that choose one of their arguments, or make a list of them.
 const CHOICES: [&str; 6] = ["coalesce", "nvl", "ifnull", "greatest", "least", "make_array"];
@@ -169,13 +170,17 @@ fn compared(all: &mut [&mut Expr], how: &str, schema: &DFSchema) -> Result<bool>
 fn chosen(all: &mut [&mut Expr], what: &str, schema: &DFSchema) -> Result<bool> {
     if let Some((first, other)) = strangers(all, schema) {
         let message = format!("{what} types {first} and {other} cannot be matched; cast one to the type of the other");
-        return Err(Error::plan(message).into_datafusion());
+        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
     }
     take_type(all, schema)
 }
 
 fn incomparable(place: &str, a: &DataType, b: &DataType) -> datafusion_common::DataFusionError {
-    Error::plan(format!("{place} cannot compare {a} with {b}; cast one to the type of the other")).into_datafusion()
+    Error::plan(
+        SqlState::UndefinedFunction,
+        format!("{place} cannot compare {a} with {b}; cast one to the type of the other"),
+    )
+    .into_datafusion()
 }
 
 /// The types of expressions; what has none yet is left to DataFusion, which says why.
@@ -295,7 +300,7 @@ fn must_be_condition(when: &Expr, schema: &DFSchema) -> Result<()> {
         Ok(data_type) if !matches!(data_type, DataType::Boolean | DataType::Null) && written(when).is_none() => {
             let message =
                 format!("CASE WHEN {when}: a condition is BOOLEAN, not {data_type}; compare it with something");
-            Err(Error::plan(message).into_datafusion())
+            Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion())
         }
         _ => Ok(()),
     }

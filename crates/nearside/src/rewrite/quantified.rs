@@ -38,6 +38,7 @@ use datafusion_functions_aggregate::expr_fn::{count, max, min};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::sql::fresh_name;
 
 /// The analyzer rule.
@@ -239,7 +240,7 @@ fn common_type(x: &Expr, schema: &DFSchema, query: &Subquery) -> Result<DataType
     let common = if floats { Some(DataType::Float64) } else { comparison_coercion(&x, &c) };
     common.ok_or_else(|| {
         let message = format!("ANY and ALL cannot compare {x} with {c}; cast one to the type of the other");
-        Error::plan(message).into_datafusion()
+        Error::plan(SqlState::UndefinedFunction, message).into_datafusion()
     })
 }
 

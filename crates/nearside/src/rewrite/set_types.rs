@@ -22,6 +22,7 @@ use datafusion_expr::{
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::rewrite::casts::without_calls;
 use crate::rewrite::kinds::{common_float, same_kind};
 use crate::sql::STEP;
@@ -121,7 +122,7 @@ fn matched(operation: &str, inputs: Vec<LogicalPlan>) -> Result<Option<Vec<Logic
                  the other",
                 column + 1
             );
-            return Err(Error::plan(message).into_datafusion());
+            return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
         }
         let plain = || types.iter().zip(&literals).filter(|(_, literal)| !**literal).map(|(t, _)| *t);
         let float = common_float(plain());
@@ -199,7 +200,7 @@ fn check_step(query: &RecursiveQuery) -> Result<()> {
             query.name,
             place + 1
         );
-        return Err(Error::plan(message).into_datafusion());
+        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
     }
     Ok(())
 }

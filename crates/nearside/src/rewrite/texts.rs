@@ -14,6 +14,7 @@ use datafusion_optimizer::AnalyzerRule;
 use files::read_bytes;
 
 use crate::error::Error;
+use crate::error::codes::unreadable;
 use crate::functions::reading::{for_arrow, is_read_here, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
@@ -103,7 +104,7 @@ fn of_written(expr: &Expr) -> Result<Option<Expr>> {
     let read = match read {
         Ok(read) => read,
         Err(_) if matches!(expr, Expr::TryCast(_)) => return Ok(Some(lit(ScalarValue::try_from(to)?))),
-        Err(message) => return Err(Error::plan(message).into_datafusion()),
+        Err(message) => return Err(Error::plan(unreadable(text, to), message).into_datafusion()),
     };
     Ok(read.map(|read| match expr {
         _ if is_bytes(to) => read,

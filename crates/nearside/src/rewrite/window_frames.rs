@@ -10,11 +10,13 @@
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::WindowFunctionParams;
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound as Bound, WindowFrameUnits};
 use datafusion_optimizer::AnalyzerRule;
+
+use crate::error::statement_err;
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -97,10 +99,10 @@ fn check_order(frame: &WindowFrame) -> Result<()> {
     let preceding = |bound: &Bound| matches!(bound, Bound::Preceding(_));
     match (&frame.start_bound, &frame.end_bound) {
         (Bound::CurrentRow, end) if preceding(end) => {
-            plan_err!("a frame that starts with the current row cannot end with preceding rows")
+            statement_err!(WindowingError, "a frame that starts with the current row cannot end with preceding rows")
         }
         (Bound::Following(_), end) if preceding(end) || matches!(end, Bound::CurrentRow) => {
-            plan_err!("a frame that starts with following rows cannot end with {end}")
+            statement_err!(WindowingError, "a frame that starts with following rows cannot end with {end}")
         }
         _ => Ok(()),
     }
@@ -113,11 +115,17 @@ fn check_offset(offset: &ScalarValue, params: &WindowFunctionParams, schema: &DF
     };
     let data_type = key.expr.get_type(schema)?;
     if !has_distances(&data_type) {
-        return plan_err!("RANGE with an offset is not supported over an order by {data_type}");
+        return statement_err!(
+            FeatureNotSupported,
+            "RANGE with an offset is not supported over an order by {data_type}"
+        );
     }
     let text = text.trim();
     if text.starts_with('-') && !is_time(&data_type) {
-        return plan_err!("the offset of a frame must not be negative, and {text} is");
+        return statement_err!(
+            InvalidPrecedingOrFollowingSize,
+            "the offset of a frame must not be negative, and {text} is"
+        );
     }
     let whole = data_type.is_integer().then_some((20u32, 0usize));
     let decimal = match data_type {
@@ -135,7 +143,8 @@ fn check_offset(offset: &ScalarValue, params: &WindowFunctionParams, schema: &DF
     if fits && exact && within {
         return Ok(());
     }
-    plan_err!(
+    statement_err!(
+        FeatureNotSupported,
         "RANGE with the offset {text} is not possible over an order by {data_type}, which cannot hold that number; \
          cast the key of ORDER BY \
          to a type that can"

@@ -16,6 +16,7 @@ use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::clock::StatementClock;
 use crate::run::config;
 use crate::run::idle::IdleWatch;
+use crate::run::lookout::Lookout;
 use crate::run::placer_state::LivePlacer;
 use crate::run::planned::PlannedQuery;
 use crate::run::recording::Recorder;
@@ -55,6 +56,8 @@ pub(crate) struct Inner {
     pub clock: StatementClock,
     /// Transactions over several statements.
     pub transactions: Arc<Transactions>,
+    /// Looks at those that have a limit for being idle.
+    pub lookout: Arc<Lookout>,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -96,6 +99,7 @@ impl Inner {
             placer: Arc::default(),
             clock,
             transactions: Arc::default(),
+            lookout: Arc::default(),
             default_planner: OnceLock::new(),
         }
     }

@@ -9,6 +9,7 @@ use datafusion_expr::{LogicalPlan, TableScan};
 use storage::{ColumnOnDisk, load_columns};
 
 use crate::catalog::{TableEntry, TableMeta, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::background::{self, Background};
 use crate::run::inner::Inner;
@@ -81,7 +82,9 @@ pub(crate) fn load_rest(inner: &Arc<Inner>) -> Result<()> {
         }
     };
     let thread = std::thread::Builder::new().name("nearside-load".into()).spawn(work);
-    thread.map(drop).map_err(|e| Error::Execution(format!("no thread could be had: {e}")))
+    thread
+        .map(drop)
+        .map_err(|e| Error::execution(SqlState::ConfigurationLimitExceeded, format!("no thread could be had: {e}")))
 }
 
 /// Columns of a table that are on the disk alone.

@@ -11,6 +11,8 @@ pub(crate) mod config;
 pub(crate) mod idle;
 pub(crate) mod inner;
 pub(crate) mod loading;
+pub(crate) mod locks;
+pub(crate) mod lookout;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod pending;

@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::datatypes::SchemaRef;
+use storage::TableRow;
 
 use crate::error::Result;
 
@@ -26,8 +27,8 @@ pub(crate) struct PendingRows {
     by_code: HashMap<u64, usize>,
     /// How many rows there are.
     count: usize,
-    /// Rows of others that were taken away.
-    taken: u64,
+    /// Rows of others that were taken away, where they were then.
+    taken: Vec<TableRow>,
 }
 
 /// What is known of a key.
@@ -75,13 +76,18 @@ impl PendingRows {
     }
 
     /// A row of others was taken away.
-    pub(crate) fn taken(&mut self) {
-        self.taken += 1;
+    pub(crate) fn taken(&mut self, row: TableRow) {
+        self.taken.push(row);
+    }
+
+    /// The rows of others that were taken away, where they were when that was done.
+    pub(crate) fn taken_rows(&self) -> &[TableRow] {
+        &self.taken
     }
 
     /// Rows that are there, and rows of others that are gone.
     pub(crate) fn written(&self) -> u64 {
-        self.count as u64 + self.taken
+        self.count as u64 + self.taken.len() as u64
     }
 
     /// Whether more would take much memory that nobody counts.

@@ -17,6 +17,7 @@ use exec::{CheckedPlan, ExecError, ParameterId};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::checked;
 use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, parameter_id, with_parameters};
@@ -268,7 +269,10 @@ fn constant(value: &Expr, written: &Expr, one: &RecordBatch, running: &RunningSt
     let has_query = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)));
     if value.is_volatile() || value.any_column_refs() || value.exists(has_query)? {
         let shown = written.human_display();
-        return Err(Error::plan(format!("a parameter's value must be a constant, and {shown} is not")));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            format!("a parameter's value must be a constant, and {shown} is not"),
+        ));
     }
     let physical = checked::create_physical_expr(&value, &DFSchema::empty(), &running.props())?;
     match physical.evaluate(one)? {

@@ -1,6 +1,6 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use exec::{SchedParallel, Traffic};
 use storage::{Interruption, StoreError};
 
 use crate::catalog::{Catalog, Snapshot, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
@@ -41,6 +42,8 @@ pub(crate) struct RunningStatement {
     pub transaction: Option<Arc<InTransaction>>,
     /// The transaction that it has met, 0 for none: see [`RunningStatement::blocked_by`].
     blocked: Arc<AtomicU64>,
+    /// Whether it has to run as a transaction: see [`RunningStatement::wants_transaction`].
+    wants_transaction: Arc<AtomicBool>,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -72,6 +75,7 @@ impl RunningStatement {
             home: Arc::clone(&inner.catalog),
             transaction: None,
             blocked: Arc::default(),
+            wants_transaction: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
@@ -94,6 +98,7 @@ impl RunningStatement {
             home: Arc::clone(&self.home),
             transaction: self.transaction.clone(),
             blocked: Arc::clone(&self.blocked),
+            wants_transaction: Arc::clone(&self.wants_transaction),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -143,6 +148,21 @@ impl RunningStatement {
             0 => None,
             holder => Some(holder),
         }
+    }
+
+    /// It is part of no transaction, and has to be, since it locks something: it has done nothing, and whoever runs it
+    /// runs it again as a transaction of its own. What is said where nobody does.
+    pub(crate) fn wants_transaction(&self) -> Error {
+        self.wants_transaction.store(true, Ordering::Release);
+        Error::transaction(
+            SqlState::NoActiveSqlTransaction,
+            "rows are locked by statements of a session alone, or of a transaction",
+        )
+    }
+
+    /// Whether it has to run as a transaction.
+    pub(crate) fn is_transaction_wanted(&self) -> bool {
+        self.wants_transaction.load(Ordering::Acquire)
     }
 
     /// What expressions are planned with: the time of the statement and the session's settings.

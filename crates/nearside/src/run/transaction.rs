@@ -16,9 +16,11 @@ use storage::{DeltasView, Part, RowsToDelete, TableRow, TableVersion};
 use crate::catalog::snapshot::{Reads, Snapshot};
 use crate::catalog::transactions::{Level, OpenTransaction};
 use crate::catalog::{Catalog, CatalogState, Entry, Name, TableEntry, TableMeta};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::run::inner::Inner;
+use crate::run::locks::WantedLocks;
 use crate::run::pending::PendingRows;
 
 /// A transaction over several statements.
@@ -61,7 +63,7 @@ pub(crate) struct TransactionState {
     /// Whether it is of one statement, which did not ask for it.
     pub is_implicit: bool,
     /// Why it is over although its session has not ended it.
-    pub ended: Option<&'static str>,
+    pub ended: Option<Ended>,
     /// Of the database, as the last statement saw it, or as all do.
     pub snapshot: Option<Snapshot>,
     /// The writes of tables before that snapshot, as [`crate::catalog::writes_until_now`] counts them.
@@ -80,6 +82,17 @@ pub(crate) struct TransactionState {
     pub locked: BTreeMap<u64, Arc<TableMeta>>,
     /// The session's settings when it began.
     pub settings: SettingsAt,
+}
+
+/// Why a transaction is over that its session has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// COMMIT or ROLLBACK has ended it.
+    Itself,
+    /// Nobody has its session any more.
+    Session,
+    /// Its session did nothing for too long.
+    Idle,
 }
 
 /// What a transaction has written.
@@ -160,6 +173,27 @@ pub(crate) struct InTransaction {
     pub own: HashSet<u64>,
     /// The others whose rows have been written, or are about to be: as others see them.
     pub shared: Mutex<HashMap<u64, Arc<SharedView>>>,
+    /// What the statement wants locked besides what it writes.
+    pub wanted: Mutex<Option<WantedLocks>>,
+}
+
+impl Ended {
+    /// In words.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Ended::Itself => "it has ended",
+            Ended::Session => "its session has ended",
+            Ended::Idle => "it was idle for longer than nearside.idle_in_transaction_session_timeout_ms",
+        }
+    }
+
+    /// The code of what its statements fail with.
+    pub(crate) fn code(self) -> SqlState {
+        match self {
+            Ended::Idle => SqlState::IdleInTransactionSessionTimeout,
+            _ => SqlState::InvalidTransactionState,
+        }
+    }
 }
 
 impl Content {
@@ -302,7 +336,10 @@ impl InTransaction {
     /// It is read only.
     pub(crate) fn may_write(&self) -> Result<()> {
         match self.is_read_only {
-            true => Err(Error::Transaction("the transaction is read only: it cannot write".into())),
+            true => Err(Error::transaction(
+                SqlState::ReadOnlySqlTransaction,
+                "the transaction is read only: it cannot write",
+            )),
             false => Ok(()),
         }
     }

@@ -18,6 +18,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::exclude::{is_word, solid};
 use super::walk::visit_mut;
 use super::{normalised, quoted};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
@@ -192,9 +193,10 @@ pub(crate) fn take_conflict(statement: &mut Statement) -> Result<Option<Conflict
         Some(ConflictTarget::OnConstraint(constraint)) => match name(&constraint) {
             Some(name) => Target::Constraint(name),
             None => {
-                return Err(Error::plan(format!(
-                    "'{constraint}' is not the name of a constraint; leave the schema out"
-                )));
+                return Err(Error::plan(
+                    SqlState::SyntaxError,
+                    format!("'{constraint}' is not the name of a constraint; leave the schema out"),
+                ));
             }
         },
     };
@@ -212,6 +214,7 @@ pub(crate) fn take_conflict(statement: &mut Statement) -> Result<Option<Conflict
 pub(crate) fn as_update(update: &DoUpdate, pairs: &Pairs<'_>) -> Result<Statement> {
     if pairs.alias == EXCLUDED {
         return Err(Error::plan(
+            SqlState::DuplicateAlias,
             "'excluded' is the row that was to be inserted; give the table another alias: INSERT INTO t AS x ..",
         ));
     }
@@ -238,7 +241,10 @@ impl Pairs<'_> {
     /// `SET column = value`.
     fn assignment(&self, column: &ObjectName, value: Expr) -> Result<Assignment> {
         let [part] = column.0.as_slice() else {
-            return Err(Error::plan(format!("SET {column} = ..: name the column alone, without its table")));
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                format!("SET {column} = ..: name the column alone, without its table"),
+            ));
         };
         let name = part.as_ident().cloned().map(normalised).unwrap_or_default();
         let place = self.place(&name)?;

@@ -15,6 +15,7 @@ use datafusion_sql::planner::{ParserOptions, SqlToRel};
 use sqlparser::ast::{self, ObjectName, Value};
 
 use crate::catalog::lengths::{Length, Lengths};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
 use crate::sql::dialect::SqlDialect;
@@ -28,6 +29,7 @@ mod dialect;
 mod distinct;
 mod exclude;
 mod intervals;
+mod locking;
 mod materialized;
 mod mend;
 mod names;
@@ -48,6 +50,8 @@ pub(crate) use casts::CAST;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
+use locking::without_locking;
+pub(crate) use locking::{LockClause, LockingSelect, Wait};
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
@@ -78,6 +82,8 @@ pub struct ScriptPiece {
 pub(crate) enum AnyStatement {
     /// DataFusion's parser took it.
     Sql(Box<Statement>),
+    /// `SELECT .. FOR UPDATE` and its like.
+    Locking(Box<LockingSelect>),
     /// `COPY t | (query) TO 'file'`.
     CopyTo(CopyToStatement),
     /// `COPY t FROM 'file'`.
@@ -123,6 +129,7 @@ impl AnyStatement {
             return Ok(own);
         }
         conflict::check_target(&tokens)?;
+        let (tokens, locks) = without_locking(tokens)?;
         let (tokens, alias) = conflict::without_alias(tokens);
         let (tokens, said) = without_words(without_exclusions(flattened(tokens))?);
         let mut parser = DFParserBuilder::new(tokens)
@@ -140,6 +147,9 @@ impl AnyStatement {
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
+            (Some(statement), true) if !locks.is_empty() => {
+                Ok(AnyStatement::Locking(Box::new(LockingSelect::of(statement, locks)?)))
+            }
             (Some(Statement::CopyTo(copy)), true) => Ok(AnyStatement::CopyTo(copy)),
             (Some(statement), true) => Ok(AnyStatement::Sql(Box::new(statement))),
             _ => Err(Error::syntax("one statement is expected here")),
@@ -150,13 +160,18 @@ impl AnyStatement {
     pub(crate) fn plan(self, context: &impl KnownTables) -> Result<LogicalPlan> {
         match self {
             AnyStatement::Sql(statement) => plan_statement(*statement, context),
+            AnyStatement::Locking(_) => {
+                Err(Error::Unsupported("SELECT .. FOR UPDATE within another statement is not supported".into()))
+            }
             AnyStatement::AlterPlacement(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             AnyStatement::AlterSystem(_) => {
                 Err(Error::Unsupported("ALTER SYSTEM cannot be prepared or stand inside another statement".into()))
             }
-            _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
+            _ => {
+                Err(Error::plan(SqlState::SyntaxError, "COPY, EXPORT and IMPORT cannot stand inside another statement"))
+            }
         }
     }
 }
@@ -240,7 +255,10 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
     let mut units = None;
     for option in options {
         let ast::SqlOption::KeyValue { key, value } = option else {
-            return Err(Error::plan(format!("WITH ({option}): an option is name = value, as placement = 'ivp'")));
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                format!("WITH ({option}): an option is name = value, as placement = 'ivp'"),
+            ));
         };
         let key = key.value.to_lowercase();
         let text = match value {
@@ -256,11 +274,14 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
             }
         };
         if is_again {
-            return Err(Error::plan(format!("WITH (..): {key} stands twice")));
+            return Err(Error::plan(SqlState::InvalidParameterValue, format!("WITH (..): {key} stands twice")));
         }
     }
     if units == Some(true) && placement.replace("units".into()).is_some() {
-        return Err(Error::plan("WITH (..): rows in units lie where the units are; leave the placement out"));
+        return Err(Error::plan(
+            SqlState::InvalidParameterValue,
+            "WITH (..): rows in units lie where the units are; leave the placement out",
+        ));
     }
     create.table_options = ast::CreateTableOptions::None;
     Ok(placement)
@@ -271,7 +292,10 @@ fn switch(option: &str, text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "on" | "true" | "yes" | "1" => Ok(true),
         "off" | "false" | "no" | "0" => Ok(false),
-        _ => Err(Error::plan(format!("WITH ({option} = {text}): {option} is on or off"))),
+        _ => Err(Error::plan(
+            SqlState::InvalidParameterValue,
+            format!("WITH ({option} = {text}): {option} is on or off"),
+        )),
     }
 }
 

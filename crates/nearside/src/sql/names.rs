@@ -7,20 +7,23 @@ use sqlparser::ast::ObjectName;
 
 use super::normalised;
 use crate::catalog::Name;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// A table's name in one of sqlparser's trees.
 pub(crate) fn object_name(name: &ObjectName) -> Result<Name> {
     let parts = name.0.iter().map(|part| match part.as_ident() {
         Some(ident) => Ok(normalised(ident.clone())),
-        None => Err(Error::plan(format!("'{name}' is not a table's name"))),
+        None => Err(Error::plan(SqlState::InvalidName, format!("'{name}' is not a table's name"))),
     });
     let parts = parts.collect::<Result<Vec<_>>>()?;
     let reference = match parts.as_slice() {
         [table] => TableReference::bare(table.as_str()),
         [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
         [catalog, schema, table] => TableReference::full(catalog.as_str(), schema.as_str(), table.as_str()),
-        _ => return Err(Error::plan(format!("'{name}' has too many parts; write schema.table"))),
+        _ => {
+            return Err(Error::plan(SqlState::SyntaxError, format!("'{name}' has too many parts; write schema.table")));
+        }
     };
     Name::resolve(&reference)
 }

@@ -28,6 +28,7 @@ use super::complete::is_aggregate;
 use super::mend::{joined, row};
 use super::scope::binary;
 use super::walk::rewrite;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::fresh_name;
@@ -136,7 +137,10 @@ fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
         if values.len() != columns.len() {
             let n = columns.len();
             let m = values.len();
-            return Err(Error::plan(format!("SET of {n} columns to {m} values; give each column one")));
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                format!("SET of {n} columns to {m} values; give each column one"),
+            ));
         }
         let pairs = columns.into_iter().zip(values);
         all.extend(pairs.map(|(column, value)| Assignment { target: AssignmentTarget::ColumnName(column), value }));

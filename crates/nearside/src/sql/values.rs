@@ -6,6 +6,7 @@
 
 use sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, Value, Values};
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// `VALUES (1e0), (2.5)` are DOUBLE: beside one number with a point, the planner makes decimals of them. Where all
@@ -38,12 +39,15 @@ pub(super) fn of_one_type(values: &mut Values) -> Result<()> {
             match typed {
                 None => typed = Some((kind, place)),
                 Some((first, other)) if first != kind => {
-                    return Err(Error::plan(format!(
-                        "VALUES: {} and {} cannot be matched in column {}; cast one to the type of the other",
-                        values.rows[other][column],
-                        row[column],
-                        column + 1
-                    )));
+                    return Err(Error::plan(
+                        SqlState::DatatypeMismatch,
+                        format!(
+                            "VALUES: {} and {} cannot be matched in column {}; cast one to the type of the other",
+                            values.rows[other][column],
+                            row[column],
+                            column + 1
+                        ),
+                    ));
                 }
                 Some(_) => {}
             }

@@ -22,6 +22,7 @@ use sqlparser::ast::{
 use super::exclude::is_exclusion;
 use super::normalised;
 use super::walk::{outside, rewrite};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// Functions that give another value with every call.
@@ -73,7 +74,7 @@ fn in_select(select: &mut ast::Select, order_by: Option<&mut OrderByKind>) -> Re
             NamedWindowExpr::WindowSpec(spec) => completed(spec, &windows)?,
         };
         if windows.insert(normalised(name.clone()), spec).is_some() {
-            return Err(Error::plan(format!("window {name} is defined twice")));
+            return Err(Error::plan(SqlState::WindowingError, format!("window {name} is defined twice")));
         }
     }
     let mut known = HashMap::new();
@@ -115,7 +116,7 @@ fn completed(mut spec: WindowSpec, windows: &HashMap<String, WindowSpec>) -> Res
             return Ok(spec);
         }
     };
-    Err(Error::plan(format!("a window cannot be made of window {name}: {problem}")))
+    Err(Error::plan(SqlState::WindowingError, format!("a window cannot be made of window {name}: {problem}")))
 }
 
 /// Gives a window function its window. `known`: volatile calls, and how often each has been met.

@@ -30,6 +30,7 @@ use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
 use crate::catalog::index::{IndexEntry, Origin, indexed, position};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::by_key::account;
 use crate::run::outcome::Done;
@@ -144,6 +145,7 @@ pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<
     let name = table.name.shown();
     match &conflict.target {
         Target::Any if conflict.update.is_some() => Err(Error::plan(
+            SqlState::SyntaxError,
             "ON CONFLICT DO UPDATE says which key it is about: write ON CONFLICT (columns) DO UPDATE ..",
         )),
         Target::Any => Ok(unique().collect()),
@@ -157,7 +159,7 @@ pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<
             let there: Vec<String> = unique().map(|(_, index)| format!("({})", index.columns.join(", "))).collect();
             let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
             unique().find(is_it).map(|index| vec![index]).ok_or_else(|| {
-                Error::plan(format!(
+                Error::plan(SqlState::InvalidColumnReference, format!(
                     "ON CONFLICT ({}): table '{name}' has no primary key, UNIQUE constraint or unique index over just \
                      these columns; {there}",
                     columns.join(", ")
@@ -169,7 +171,7 @@ pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<
             let there: Vec<&str> = constraints().map(|(_, index)| index.name.as_str()).collect();
             let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
             constraints().find(|(_, index)| index.name == *constraint).map(|index| vec![index]).ok_or_else(|| {
-                Error::plan(format!(
+                Error::plan(SqlState::UndefinedObject, format!(
                     "ON CONFLICT ON CONSTRAINT {constraint}: table '{name}' has no primary key or UNIQUE constraint of \
                      this name; {there}"
                 ))
@@ -430,7 +432,7 @@ fn changed(
         let row: Result<Vec<ArrayRef>> =
             key_columns(taken.index, proposed).map(|key| key.iter().map(|c| c.slice(row as usize, 1)).collect());
         let values = row.map_or_else(|_| "?".into(), |row| shown(&row));
-        Error::Execution(format!(
+        Error::execution(SqlState::CardinalityViolation, format!(
             "ON CONFLICT DO UPDATE: table '{}' would have its row with the key ({}) = ({values}) inserted or changed \
              twice by this statement; propose each key once",
             table.name.shown(),

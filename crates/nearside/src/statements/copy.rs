@@ -16,6 +16,7 @@ use sqlparser::ast::Statement;
 
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
 use crate::run::outcome::Done;
@@ -46,10 +47,13 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) ->
     let format = match format.or_else(|| FileFormat::from_path(path)) {
         Some(format) => format,
         None => {
-            return Err(Error::plan(format!(
-                "the format of '{}' cannot be told from its name; add STORED AS PARQUET, CSV, TSV, JSON or ARROW",
-                copy.target
-            )));
+            return Err(Error::plan(
+                SqlState::InvalidParameterValue,
+                format!(
+                    "the format of '{}' cannot be told from its name; add STORED AS PARQUET, CSV, TSV, JSON or ARROW",
+                    copy.target
+                ),
+            ));
         }
     };
     let plan = match copy.source {
@@ -104,7 +108,7 @@ fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> 
         return Ok((0..schema.fields().len()).collect());
     }
     if let Some(twice) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)).map(|(_, c)| c) {
-        return Err(Error::plan(format!("column '{twice}' stands twice in the list")));
+        return Err(Error::plan(SqlState::DuplicateColumn, format!("column '{twice}' stands twice in the list")));
     }
     let found = columns.iter().map(|column| {
         schema.index_of(column).map_err(|_| Error::NotFound {
@@ -121,11 +125,14 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
     let files = FileSet::open(path, options)?;
     let columns = files.schema().fields();
     if columns.len() != targets.len() {
-        return Err(Error::Execution(format!(
-            "{path} has {} columns, and {} are to be filled; name the columns after the table's name",
-            columns.len(),
-            targets.len()
-        )));
+        return Err(Error::execution(
+            SqlState::BadCopyFileFormat,
+            format!(
+                "{path} has {} columns, and {} are to be filled; name the columns after the table's name",
+                columns.len(),
+                targets.len()
+            ),
+        ));
     }
     if !files.format().is_text() {
         return Ok(files);
@@ -201,11 +208,15 @@ fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &A
 /// `EXPORT DATABASE 'folder'`.
 pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let folder = Path::new(folder);
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Execution(format!("{}: the folder cannot be made: {e}", folder.display())))?;
+    std::fs::create_dir_all(folder).map_err(|e| {
+        Error::execution(SqlState::IoError, format!("{}: the folder cannot be made: {e}", folder.display()))
+    })?;
     let target = folder.join(SCHEMA_FILE);
     if target.exists() {
-        return Err(Error::Execution(format!("{} holds a database already; choose another folder", folder.display())));
+        return Err(Error::execution(
+            SqlState::DuplicateFile,
+            format!("{} holds a database already; choose another folder", folder.display()),
+        ));
     }
     if let Some((name, _)) = running.catalog.entries().find(|(_, e)| matches!(e, Entry::External(_))) {
         return Err(Error::Unsupported(format!(
@@ -242,7 +253,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     let unfinished = folder.join(format!(".{SCHEMA_FILE}.unfinished"));
     std::fs::write(&unfinished, script)
         .and_then(|()| std::fs::rename(&unfinished, &target))
-        .map_err(|e| Error::Execution(format!("{}: cannot be written: {e}", target.display())))?;
+        .map_err(|e| Error::execution(SqlState::IoError, format!("{}: cannot be written: {e}", target.display())))?;
     Ok(Done { tag: format!("EXPORT of {tables} tables,"), rows: Some(rows) })
 }
 
@@ -296,7 +307,10 @@ fn file_name(name: &Name) -> String {
 pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let path = Path::new(folder).join(SCHEMA_FILE);
     let script = std::fs::read_to_string(&path).map_err(|e| {
-        Error::Execution(format!("{}: cannot be read: {e}; EXPORT DATABASE makes such a folder", path.display()))
+        Error::execution(
+            SqlState::UndefinedFile,
+            format!("{}: cannot be read: {e}; EXPORT DATABASE makes such a folder", path.display()),
+        )
     })?;
     // The import is made in a catalog of its own and moves over in one commit.
     let scratch = Arc::new(running.scratch());
@@ -313,7 +327,10 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 copy_from(copy, &step)
             }
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
-            _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), text))),
+            _ => Err(Error::execution(
+                SqlState::BadCopyFileFormat,
+                format!("{}: {} is not expected here", path.display(), text),
+            )),
         };
         let done = outcome?;
         rows += done.rows.unwrap_or(0);
@@ -339,7 +356,10 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
             | Statement::CreateIndex(_)
     ));
     if !is_create {
-        return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
+        return Err(Error::execution(
+            SqlState::BadCopyFileFormat,
+            format!("'{statement}' does not belong in an exported database"),
+        ));
     }
     if let DfStatement::Statement(inner) = &statement
         && let Statement::CreateIndex(create) = inner.as_ref()

@@ -17,6 +17,7 @@ use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -156,12 +157,15 @@ fn remove(
             Some(Entry::Table(table)) if fits(&Entry::Table(Arc::clone(table))) => is_left_alone(table, running)?,
             Some(entry) if fits(entry) => {}
             Some(entry) => {
-                return Err(Error::plan(format!(
-                    "'{}' is {other}, not a {kind}; use DROP {}",
-                    name.shown(),
-                    if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
-                    other = entry.described()
-                )));
+                return Err(Error::plan(
+                    SqlState::WrongObjectType,
+                    format!(
+                        "'{}' is {other}, not a {kind}; use DROP {}",
+                        name.shown(),
+                        if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
+                        other = entry.described()
+                    ),
+                ));
             }
             None if if_exists => return Ok(()),
             None => return Err(state.not_found(kind, &name)),
@@ -221,7 +225,10 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         let _ahead = running.home.ahead(&changed.table().base)?;
         running.home.commit(|state| {
             if state.by_id(table.id).is_none_or(|t| *t.name != name) {
-                return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
+                return Err(Error::execution(
+                    SqlState::UndefinedTable,
+                    format!("table '{}' was dropped while the statement ran", name.shown()),
+                ));
             }
             if new_name != name && state.get(&new_name).is_some() {
                 return Err(Error::Exists { kind: "table", name: new_name.shown() });
@@ -286,10 +293,13 @@ fn add_column(
     let rows = table.base.rows();
     let missing = value.as_ref().is_none_or(|v| v.is_null(0));
     if rows > 0 && missing && !field.is_nullable() {
-        return Err(Error::Execution(format!(
-            "column '{}' does not allow NULL, and the table's {rows} rows need a value for it; give a DEFAULT",
-            field.name()
-        )));
+        return Err(Error::execution(
+            SqlState::NotNullViolation,
+            format!(
+                "column '{}' does not allow NULL, and the table's {rows} rows need a value for it; give a DEFAULT",
+                field.name()
+            ),
+        ));
     }
     let value = value.filter(|v| !v.is_null(0));
     let placement = table.placement.with_column(field.name());
@@ -345,7 +355,10 @@ fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(
     }
     let field = input.schema().field(0);
     if field.name() == ROW_ID {
-        return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+        return Err(Error::plan(
+            SqlState::ReservedName,
+            format!("the column name '{ROW_ID}' is taken by Nearside; use another"),
+        ));
     }
     let data_type = storage::surface_type(field.data_type());
     let field = Arc::new(Field::new(field.name(), data_type, field.is_nullable()));
@@ -374,11 +387,17 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
         Err(error) => return Err(error),
     };
     if table.base.schema.fields().len() == 1 {
-        return Err(Error::plan(format!("column '{column}' is the table's last; drop the table instead")));
+        return Err(Error::plan(
+            SqlState::InvalidTableDefinition,
+            format!("column '{column}' is the table's last; drop the table instead"),
+        ));
     }
     let is_key = |index: &&IndexEntry| index.origin != Origin::Created && index.is_over(column);
     if let Some(key) = table.indexes.iter().find(is_key) {
-        return Err(Error::plan(format!("column '{column}' belongs to the key ({})", key.columns.join(", "))));
+        return Err(Error::plan(
+            SqlState::DependentObjectsStillExist,
+            format!("column '{column}' belongs to the key ({})", key.columns.join(", ")),
+        ));
     }
     table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
     table.placement = Arc::new(table.placement.without(column)?);
@@ -395,7 +414,10 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
 fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
     let index = column_index(&table.base.schema, from)?;
     if to == ROW_ID {
-        return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+        return Err(Error::plan(
+            SqlState::ReservedName,
+            format!("the column name '{ROW_ID}' is taken by Nearside; use another"),
+        ));
     }
     if from != to && table.base.schema.index_of(to).is_ok() {
         return Err(Error::Exists { kind: "column", name: to.into() });

@@ -6,6 +6,7 @@ use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
 
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
@@ -33,12 +34,15 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
         if let Some(index) = changed.table().indexes.last().filter(|index| index.unique)
             && let Some(values) = duplicate(&changed, index, None, running)?
         {
-            return Err(Error::Execution(format!(
-                "the index cannot be unique: table '{}' holds two rows with ({}) = ({values})",
-                table_name.shown(),
-                index.columns.join(", "),
-                values = shown(&values)
-            )));
+            return Err(Error::execution(
+                SqlState::UniqueViolation,
+                format!(
+                    "the index cannot be unique: table '{}' holds two rows with ({}) = ({values})",
+                    table_name.shown(),
+                    index.columns.join(", "),
+                    values = shown(&values)
+                ),
+            ));
         }
         let _ahead = running.home.ahead(&changed.table().base)?;
         running.check()?;
@@ -56,7 +60,10 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
 fn replace(state: &mut CatalogState, table: &TableEntry, changed: IndexedTable) -> Result<()> {
     if state.by_id(table.id).is_none_or(|t| t.name != table.name) {
         let name = table.name.shown();
-        return Err(Error::Execution(format!("table '{name}' was dropped while the statement ran")));
+        return Err(Error::execution(
+            SqlState::UndefinedTable,
+            format!("table '{name}' was dropped while the statement ran"),
+        ));
     }
     state.put_table(Name::clone(&table.name), changed)
 }
@@ -91,15 +98,18 @@ pub(crate) fn drop_index(
         };
         let index = &table.indexes[place];
         if index.origin != Origin::Created {
-            return Err(Error::plan(format!(
-                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a \
-                 table of \
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!(
+                    "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the \
+                     key, make a table of \
                  the rows: CREATE TABLE .. AS SELECT * FROM {}",
-                name.shown(),
-                index.columns.join(", "),
-                table.name.shown(),
-                table.name.shown()
-            )));
+                    name.shown(),
+                    index.columns.join(", "),
+                    table.name.shown(),
+                    table.name.shown()
+                ),
+            ));
         }
         let mut changed = table.clone();
         Arc::make_mut(&mut changed.indexes).remove(place);
@@ -143,13 +153,16 @@ fn own_name(name: &ObjectName, table: &Name) -> Result<Name> {
         own.schema = table.schema.clone();
     }
     if own.table.is_empty() {
-        return Err(Error::plan("the name of an index must not be empty; leave it out to have one chosen"));
+        return Err(Error::plan(
+            SqlState::InvalidName,
+            "the name of an index must not be empty; leave it out to have one chosen",
+        ));
     }
     if own.schema != table.schema {
-        return Err(Error::plan(format!(
-            "an index lies in the schema of its table: '{}' cannot be in schema '{}'",
-            name, own.schema
-        )));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            format!("an index lies in the schema of its table: '{}' cannot be in schema '{}'", name, own.schema),
+        ));
     }
     Ok(own)
 }
@@ -184,7 +197,7 @@ fn checked(name: Option<&Name>, columns: Vec<String>, unique: bool, table: &Tabl
     for (i, column) in columns.iter().enumerate() {
         with_order(column, schema)?;
         if columns[..i].contains(column) {
-            return Err(Error::plan(format!("column '{column}' stands twice in the list")));
+            return Err(Error::plan(SqlState::DuplicateColumn, format!("column '{column}' stands twice in the list")));
         }
     }
     let name = name.map_or_else(String::new, |name| name.table.clone());

@@ -8,6 +8,7 @@ use arrow::datatypes::{Field, Schema};
 use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{Name, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::conflict::{Changes, Taken, small_or_merged};
@@ -22,7 +23,10 @@ use crate::statements::writer::{Attempt, as_small_writer, beside_others};
 pub(crate) fn primary_key(table: &TableEntry) -> Result<(usize, &IndexEntry)> {
     let mut indexes = table.unique_indexes().enumerate();
     indexes.find(|(_, index)| index.origin == Origin::PrimaryKey).ok_or_else(|| {
-        Error::plan(format!("table '{}' has no primary key; its rows have no key to go by", table.name.shown()))
+        Error::plan(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!("table '{}' has no primary key; its rows have no key to go by", table.name.shown()),
+        )
     })
 }
 
@@ -33,12 +37,15 @@ pub(crate) fn primary_key(table: &TableEntry) -> Result<(usize, &IndexEntry)> {
 pub(crate) fn fitted_keys(keys: Vec<ArrayRef>, table: &TableEntry, index: &IndexEntry) -> Result<RecordBatch> {
     let columns = table.key_columns(index)?;
     if keys.len() != columns.len() || keys.iter().any(|column| column.len() != keys[0].len()) {
-        return Err(Error::plan(format!(
-            "the key ({}) of table '{}' has {} columns; give an array for each, all of one length",
-            index.columns.join(", "),
-            table.name.shown(),
-            columns.len()
-        )));
+        return Err(Error::plan(
+            SqlState::InvalidParameterValue,
+            format!(
+                "the key ({}) of table '{}' has {} columns; give an array for each, all of one length",
+                index.columns.join(", "),
+                table.name.shown(),
+                columns.len()
+            ),
+        ));
     }
     let fields = columns.iter().map(|column| table.base.schema.field(*column).clone().with_nullable(true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -69,11 +76,14 @@ pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningState
         let (number, index) = primary_key(table)?;
         let Some(taken) = Taken::of(table, number, index, rows, running)? else { return Ok(None) };
         if let Some(values) = taken.twice() {
-            return Err(Error::Execution(format!(
-                "the key ({}) = ({values}) of table '{}' is given twice; give each key once",
-                index.columns.join(", "),
-                table.name.shown()
-            )));
+            return Err(Error::execution(
+                SqlState::CardinalityViolation,
+                format!(
+                    "the key ({}) = ({values}) of table '{}' is given twice; give each key once",
+                    index.columns.join(", "),
+                    table.name.shown()
+                ),
+            ));
         }
         let new = (0..rows.num_rows() as u32).collect();
         Ok(Some((Changes { new, gone: taken.existing(), changed: None }, rows.clone(), taken)))
@@ -143,13 +153,19 @@ fn in_order(rows: &RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
     let schema = &table.base.schema;
     let missing = |column: &str| {
         let table = table.name.shown();
-        Error::plan(format!("the rows have no column '{column}'; give every column of table '{table}'"))
+        Error::plan(
+            SqlState::UndefinedColumn,
+            format!("the rows have no column '{column}'; give every column of table '{table}'"),
+        )
     };
     if let Some(other) = rows.schema().fields().iter().find(|field| schema.index_of(field.name()).is_err()) {
-        return Err(Error::plan(format!("table '{}' has no column '{}'", table.name.shown(), other.name())));
+        return Err(Error::plan(
+            SqlState::UndefinedColumn,
+            format!("table '{}' has no column '{}'", table.name.shown(), other.name()),
+        ));
     }
     if rows.num_columns() > schema.fields().len() {
-        return Err(Error::plan("a column stands twice in the rows; give each column once"));
+        return Err(Error::plan(SqlState::DuplicateColumn, "a column stands twice in the rows; give each column once"));
     }
     let mut fields = Vec::with_capacity(schema.fields().len());
     let mut columns = Vec::with_capacity(schema.fields().len());

@@ -15,6 +15,7 @@ use storage::{KeyCheck, KeyLimits, Keys, Segment, Serial, TableRow, TableVersion
 use crate::catalog::delta::FoundKeys;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, position, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -43,7 +44,7 @@ pub(crate) fn key_indexes(keys: Vec<(Origin, Vec<String>)>, schema: &SchemaRef) 
         for (place, column) in columns.iter().enumerate() {
             with_order(column, schema)?;
             if columns[..place].contains(column) {
-                return Err(Error::plan(format!("column '{column}' stands twice in a key")));
+                return Err(Error::plan(SqlState::DuplicateColumn, format!("column '{column}' stands twice in a key")));
             }
         }
         if indexes.iter().all(|index| index.columns != columns) {
@@ -70,7 +71,7 @@ pub(crate) fn check_keys(
     Ok(())
 }
 
-/// The transaction that holds the row with a key, and may be about to take it away.
+/// The transaction that takes the row with a key away, if it commits.
 fn holder_of(
     table: u64,
     index: &IndexEntry,
@@ -86,7 +87,7 @@ fn holder_of(
     match table.find(number, &Keys::new(&first)?, pin.as_ref(), &|| false, &Serial)? {
         FoundKeys::Rows(rows) => {
             let rows: Vec<TableRow> = rows.into_iter().flatten().collect();
-            Ok(delta.rows.holder_of(&rows, running.own_transaction(), &table.base)?)
+            Ok(delta.rows.taker_of(&rows, running.own_transaction(), &table.base)?)
         }
         FoundKeys::Clash => Ok(None),
     }
@@ -95,7 +96,10 @@ fn holder_of(
 /// The error of a key that two rows would have; its values as [`shown`] gives them.
 pub(crate) fn duplicate_error(table: &Name, index: &IndexEntry, values: &str) -> Error {
     let columns = index.columns.join(", ");
-    Error::Execution(format!("table '{}' would hold two rows with the key ({columns}) = ({values})", table.shown()))
+    Error::execution(
+        SqlState::UniqueViolation,
+        format!("table '{}' would hold two rows with the key ({columns}) = ({values})", table.shown()),
+    )
 }
 
 /// The values that two rows have in the columns of an index, the first of each column.

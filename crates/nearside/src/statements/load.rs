@@ -18,6 +18,7 @@ use storage::ProducerRows;
 
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::{Entry, Name, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
@@ -152,7 +153,7 @@ pub(crate) fn load_batches(
 
 fn table_name(text: &str) -> Result<Name> {
     if text.trim().is_empty() {
-        return Err(Error::plan("a table needs a name"));
+        return Err(Error::plan(SqlState::InvalidName, "a table needs a name"));
     }
     Name::resolve(&TableReference::from(text))
 }
@@ -218,15 +219,21 @@ fn nullable(schema: &Schema, primary_key: &[String]) -> Result<SchemaRef> {
     let mut fields = Vec::new();
     for field in schema.fields() {
         if !seen.insert(field.name().as_str()) {
-            return Err(Error::plan(format!("column '{}' stands twice in the rows to load", field.name())));
+            return Err(Error::plan(
+                SqlState::DuplicateColumn,
+                format!("column '{}' stands twice in the rows to load", field.name()),
+            ));
         }
         if field.name() == crate::tables::stored::ROW_ID {
-            return Err(Error::plan(format!("the column name '{}' is taken by Nearside", field.name())));
+            return Err(Error::plan(
+                SqlState::ReservedName,
+                format!("the column name '{}' is taken by Nearside", field.name()),
+            ));
         }
         fields.push(Field::new(field.name(), field.data_type().clone(), !primary_key.contains(field.name())));
     }
     if fields.is_empty() {
-        return Err(Error::plan("there are no columns to load"));
+        return Err(Error::plan(SqlState::InvalidTableDefinition, "there are no columns to load"));
     }
     Ok(Arc::new(Schema::new(fields)))
 }
@@ -264,7 +271,7 @@ pub(crate) fn stage_parallel(
         }
     }
     running.check()?;
-    ran.map_err(|e| Error::Execution(e.to_string()))?;
+    ran.map_err(|e| Error::execution(SqlState::InternalError, e.to_string()))?;
     if stopped { Err(Error::Cancelled) } else { Ok(staged) }
 }
 
@@ -284,20 +291,23 @@ fn stage_one(
         }
         let batch = batch?;
         if batch.num_columns() != schema.fields().len() {
-            return Err(Error::Execution(format!(
-                "a batch has {} columns, and the table has {}",
-                batch.num_columns(),
-                schema.fields().len()
-            )));
+            return Err(Error::execution(
+                SqlState::DatatypeMismatch,
+                format!("a batch has {} columns, and the table has {}", batch.num_columns(), schema.fields().len()),
+            ));
         }
         let names =
             batch.schema_ref().fields().iter().zip(schema.fields()).find(|(have, want)| have.name() != want.name());
         if let Some((have, want)) = names {
-            return Err(Error::Execution(format!(
-                "a batch has column '{}' where the table has '{}'; all batches need the same columns in the same order",
-                have.name(),
-                want.name()
-            )));
+            return Err(Error::execution(
+                SqlState::DatatypeMismatch,
+                format!(
+                    "a batch has column '{}' where the table has '{}'; all batches need the same columns in the \
+                     same order",
+                    have.name(),
+                    want.name()
+                ),
+            ));
         }
         stager.append(&surfaced(&batch, schema)?)?;
         report(batch.num_rows() as u64);

@@ -11,6 +11,8 @@ pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod lasting;
 pub(crate) mod load;
+pub(crate) mod lock_table;
+pub(crate) mod locked_select;
 pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod parameters;

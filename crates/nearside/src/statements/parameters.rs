@@ -7,6 +7,7 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result as DfResult, ScalarValue};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, WriteOp, cast};
 
+use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
@@ -83,7 +84,7 @@ pub(crate) fn fitting(
             let (from, to) = (sql_type(&from), sql_type(data_type));
             let message =
                 format!("a parameter is of type {to} but its value is of type {from}; write CAST(.. AS {to})");
-            return Err(Error::plan(message));
+            return Err(Error::plan(SqlState::DatatypeMismatch, message));
         }
         return Ok(None);
     }
@@ -133,9 +134,10 @@ pub(crate) fn parameter_types(plans: &[LogicalPlan]) -> Result<Vec<Option<DataTy
                     (Some(a), Some(b)) if a != b => {
                         let a = sql_type(a);
                         let b = sql_type(b);
-                        return Err(Error::plan(format!(
-                            "parameter {name} is {a} in one place and {b} in another; cast it"
-                        )));
+                        return Err(Error::plan(
+                            SqlState::AmbiguousParameter,
+                            format!("parameter {name} is {a} in one place and {b} in another; cast it"),
+                        ));
                     }
                     (None, _) => *known = data_type,
                     _ => {}
@@ -150,7 +152,12 @@ pub(crate) fn parameter_types(plans: &[LogicalPlan]) -> Result<Vec<Option<DataTy
         let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
         match in_order.get_mut(index.wrapping_sub(1)) {
             Some(slot) => *slot = data_type,
-            None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
+            None => {
+                return Err(Error::plan(
+                    SqlState::IndeterminateDatatype,
+                    format!("parameter {name}: parameters are $1 to ${count}, without gaps"),
+                ));
+            }
         }
     }
     Ok(in_order)

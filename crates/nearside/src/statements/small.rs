@@ -385,7 +385,7 @@ pub(crate) fn key_changes(
     let stays = |row: usize| found[row].is_some_and(|place| !dies(&place));
     if let Some(row) = (0..rows.num_rows()).find(|row| stays(*row) || !is_first(*row)) {
         if let (Some(place), Some(delta)) = (found[row].filter(|_| stays(row)), &table.delta)
-            && let Some(holder) = delta.rows.holder_of(&[place], None, &table.base)?
+            && let Some(holder) = delta.rows.taker_of(&[place], None, &table.base)?
         {
             return Err(blocked(holder));
         }

@@ -13,6 +13,7 @@ use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, StoreErro
 use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
 use crate::catalog::{Name, TableEntry, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 
@@ -63,7 +64,10 @@ pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBa
 
 fn null_in(column: &str, table: &Name) -> Error {
     let table = table.shown();
-    Error::Execution(format!("column '{column}' of table '{table}' does not allow NULL, and a row has none for it"))
+    Error::execution(
+        SqlState::NotNullViolation,
+        format!("column '{column}' of table '{table}' does not allow NULL, and a row has none for it"),
+    )
 }
 
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.

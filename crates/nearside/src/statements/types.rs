@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
@@ -12,8 +13,12 @@ use crate::sql::AnyStatement;
 
 /// The Arrow type of an SQL type's name, e.g. `DECIMAL(15, 2)`, as a column of a table would have it.
 pub(crate) fn parse(text: &str, running: &Arc<RunningStatement>) -> Result<DataType> {
-    let wrong =
-        || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
+    let wrong = || {
+        Error::plan(
+            SqlState::UndefinedObject,
+            format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"),
+        )
+    };
     let context = running.plan_context();
     let parsed = AnyStatement::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
     match parsed.plan(&context).map_err(|_| wrong())? {

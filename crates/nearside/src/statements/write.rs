@@ -28,6 +28,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::reading::read;
 use crate::plan::headers::with_names_apart;
@@ -65,7 +66,7 @@ pub(crate) fn check_assignments(statement: &Statement) -> Result<()> {
         let Some(ident) = column.0.last().and_then(|part| part.as_ident()) else { continue };
         let name = normalised(ident.clone());
         if seen.contains(&name) {
-            return Err(Error::plan(format!("column '{name}' is set twice; give it one value")));
+            return Err(Error::plan(SqlState::SyntaxError, format!("column '{name}' is set twice; give it one value")));
         }
         seen.push(name);
     }
@@ -378,7 +379,7 @@ pub(super) fn fitted_column(column: &ArrayRef, field: &Field) -> Result<ArrayRef
         true => read(column, field.data_type(), false),
         false => arrow::compute::cast_with_options(column, field.data_type(), &options).map_err(Error::from),
     };
-    fitted.map_err(|e| Error::Execution(format!("column '{}': {e}", field.name())))
+    fitted.map_err(|e| Error::execution(e.code(), format!("column '{}': {e}", field.name())))
 }
 
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
@@ -492,10 +493,16 @@ fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> 
     let mut fields = Vec::with_capacity(surfaced.fields().len());
     for (i, field) in surfaced.fields().iter().enumerate() {
         if !seen.insert(field.name()) {
-            return Err(Error::plan(format!("column '{}' stands twice; give one of them another name", field.name())));
+            return Err(Error::plan(
+                SqlState::DuplicateColumn,
+                format!("column '{}' stands twice; give one of them another name", field.name()),
+            ));
         }
         if field.name() == ROW_ID {
-            return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+            return Err(Error::plan(
+                SqlState::ReservedName,
+                format!("the column name '{ROW_ID}' is taken by Nearside; use another"),
+            ));
         }
         let nullable = (field.is_nullable() || !declared) && !required.contains(&i);
         fields.push(Field::new(field.name(), field.data_type().clone(), nullable));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::catalog::delta::TableDelta;
 use crate::catalog::index::indexed;
 use crate::catalog::{CatalogState, Name, TableEntry, TableMeta};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::merging::relieve;
@@ -164,10 +165,10 @@ fn as_its_writer<T>(
     let running = Arc::new(running.refreshed());
     let table = Arc::clone(running.catalog.table(name)?);
     if !Arc::ptr_eq(&table.meta, meta) {
-        return Err(Error::Execution(format!(
-            "table '{}' was replaced meanwhile; run the statement again",
-            name.shown()
-        )));
+        return Err(Error::execution(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!("table '{}' was replaced meanwhile; run the statement again", name.shown()),
+        ));
     }
     match meta.locks.other_owner(None) {
         Some(holder) => Err(running.blocked_by(holder)),

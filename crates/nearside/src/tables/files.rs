@@ -111,5 +111,5 @@ impl RowPieces for FilePieces {
 }
 
 fn failed(error: impl Into<Error>) -> ExecError {
-    ExecError::Evaluation(error.into().to_string())
+    ExecError::Expression(Box::new(error.into()))
 }

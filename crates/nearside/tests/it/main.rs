@@ -2,6 +2,7 @@
 
 mod admission;
 mod balancing;
+mod codes;
 mod conflict;
 mod counters;
 mod expressions;
@@ -13,6 +14,7 @@ mod placement;
 mod placer;
 mod prepared;
 mod read;
+mod row_locks;
 mod scan_sharing;
 mod session;
 mod slt;

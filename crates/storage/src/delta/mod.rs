@@ -63,6 +63,7 @@ use holds::Holds;
 use log::{CHUNK_ROWS, Log, RUN_CHUNKS};
 use stamps::Stamps;
 
+pub use holds::RowHold;
 pub use parts::{DELTA_PARTS_MAX, DeltaCounts, Deltas, DeltasCaught, DeltasView, DeltasWrite, Places};
 pub use write::DeltaWrite;
 

@@ -24,6 +24,7 @@ use arrow::compute::interleave;
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Budget};
 
+use super::holds::RowHold;
 use super::rebase::Caught;
 use super::{Delta, DeltaView, DeltaWrite, TableRow, log, nullable};
 use crate::compact::Compacted;
@@ -307,7 +308,8 @@ impl Deltas {
     }
 
     /// Holds rows for a transaction, from this step of it on: nobody else can let them die until they are released,
-    /// also in whatever takes the place of these deltas. Whether it does, else none: one is dead by now, or claimed.
+    /// also in whatever takes the place of these deltas. Whether it does, else none: one is dead by now, claimed, or
+    /// held by another so that it cannot be held so.
     ///
     /// Who holds and releases has the table's write turn alone.
     ///
@@ -315,14 +317,14 @@ impl Deltas {
     /// As [`Delta::write`].
     pub fn hold(
         self: &Arc<Self>,
-        holder: u64,
-        step: u64,
+        (holder, step): (u64, u64),
+        kind: RowHold,
         rows: &[TableRow],
         base: &TableVersion,
     ) -> Result<bool, StoreError> {
         let by_part = self.by_part(rows, base)?;
         for (place, (part, rows)) in by_part.iter().enumerate() {
-            if !self.parts[*part].hold(holder, step, rows)? {
+            if !self.parts[*part].hold(holder, step, kind, rows)? {
                 // A step holds once.
                 by_part[..place].iter().for_each(|(part, _)| self.parts[*part].release_held(holder, step - 1));
                 return Ok(false);
@@ -336,7 +338,7 @@ impl Deltas {
         self.parts.iter().for_each(|delta| delta.release_held(holder, after_step));
     }
 
-    /// The rows that a transaction holds, in any order.
+    /// The rows that a transaction takes away, in any order.
     pub fn held(&self, holder: u64, base: &TableVersion) -> Vec<TableRow> {
         if let [only] = &self.parts[..] {
             return only.held(holder);
@@ -358,7 +360,12 @@ impl Deltas {
         self.parts.iter().any(|delta| delta.has_holds())
     }
 
-    /// Who holds one of some rows, if that is another than `holder`.
+    /// How many rows others than a transaction hold.
+    pub fn held_by_others(&self, holder: u64) -> usize {
+        self.parts.iter().map(|delta| delta.held_by_others(holder)).sum()
+    }
+
+    /// Who holds one of some rows in whatever way, if that is another than `holder`: they cannot be taken away.
     ///
     /// # Errors
     /// [`StoreError::NotThere`].
@@ -368,12 +375,49 @@ impl Deltas {
         holder: Option<u64>,
         base: &TableVersion,
     ) -> Result<Option<u64>, StoreError> {
-        let by_part = self.by_part(rows, base)?;
-        Ok(by_part.into_iter().find_map(|(part, rows)| self.parts[part].holder_of(&rows, holder)))
+        self.holder_against(rows, holder, RowHold::Death, base)
     }
 
-    /// As [`write`](Self::write), of rows of some parts, and lets all rows die that a transaction holds, which it holds
-    /// no more.
+    /// Who holds one of some rows so that another, `holder`, cannot hold it as `kind`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn holder_against(
+        &self,
+        rows: &[TableRow],
+        holder: Option<u64>,
+        kind: RowHold,
+        base: &TableVersion,
+    ) -> Result<Option<u64>, StoreError> {
+        let by_part = self.by_part(rows, base)?;
+        Ok(by_part.into_iter().find_map(|(part, rows)| self.parts[part].holder_of(&rows, holder, kind)))
+    }
+
+    /// Who takes one of some rows away, if that is another than `holder`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn taker_of(
+        &self,
+        rows: &[TableRow],
+        holder: Option<u64>,
+        base: &TableVersion,
+    ) -> Result<Option<u64>, StoreError> {
+        let by_part = self.by_part(rows, base)?;
+        Ok(by_part.into_iter().find_map(|(part, rows)| self.parts[part].taker_of(&rows, holder)))
+    }
+
+    /// Whether a transaction takes a row away.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn is_taken(&self, row: TableRow, holder: u64, base: &TableVersion) -> Result<bool, StoreError> {
+        let (part, row) = self.local(row, base)?;
+        Ok(self.parts[part].is_taken(row, holder))
+    }
+
+    /// As [`write`](Self::write), of rows of some parts, and lets all rows die that a transaction takes away, which it
+    /// holds no more.
     ///
     /// # Errors
     /// As there; what it held is released.

@@ -1,5 +1,6 @@
 //! Deltas against a model that keeps every row in a vector, with when it came and when it died.
 
+mod holds;
 mod merging;
 mod parts;
 mod threads;

@@ -194,7 +194,7 @@ async fn closed_loop(
         let ended = Instant::now();
         if rows != query.rows {
             let message = format!("'{}' gave {rows} rows instead of {}", query.sql, query.rows);
-            return Err(nearside::Error::Execution(message));
+            return Err(nearside::Error::Execution(message.into()));
         }
         if times.over(ended) {
             return Ok(());

@@ -22,6 +22,7 @@ use arrow::datatypes::SchemaRef;
 use numa::{Allocator, NodeId, Topology};
 use storage::{ColumnAllocator, ColumnPlacement, DELTA_PARTS_MAX, Partitioner, Placement};
 
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use spec::{By, ColumnSpec, Deal, Nodes, PartsSpec, Spec, TableSpec, Where, wrong};
@@ -364,10 +365,13 @@ impl TablePlacement {
                 By::RoundRobin => false,
             };
             if decides {
-                return Err(Error::plan(format!(
-                    "column '{column}' decides in which part a row lies; choose another placement first (ALTER TABLE \
-                     .. SET PLACEMENT)"
-                )));
+                return Err(Error::plan(
+                    SqlState::DependentObjectsStillExist,
+                    format!(
+                        "column '{column}' decides in which part a row lies; choose another placement first \
+                         (ALTER TABLE .. SET PLACEMENT)"
+                    ),
+                ));
             }
         }
         Ok(self.without_column_spec(column))

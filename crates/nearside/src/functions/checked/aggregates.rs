@@ -15,7 +15,7 @@ use arrow::datatypes::{
     DurationSecondType, Field, FieldRef, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
     IntervalYearMonthType, TimeUnit, UInt64Type,
 };
-use datafusion_common::{Result, not_impl_err, plan_err};
+use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion_expr::{
@@ -28,6 +28,7 @@ use datafusion_functions_aggregate::sum::Sum;
 use super::accumulators::{DistinctAccumulator, ExactAccumulator, StepwiseSum};
 use super::groups::GroupTotals;
 use super::total::{AggregateKind, Finish};
+use crate::error::statement_err;
 
 /// Digits that `avg` adds to the scale of a decimal, as DataFusion does.
 const AVG_DIGITS: u8 = 4;
@@ -175,11 +176,11 @@ impl AggregateUDFImpl for CheckedSum {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [t] = types else {
-            return plan_err!("sum takes one argument, not {}", types.len());
+            return statement_err!(UndefinedFunction, "sum takes one argument, not {}", types.len());
         };
         match total_type(t) {
             Some(t) => Ok(vec![t]),
-            None => plan_err!("sum takes numbers and intervals, not {t}; cast the argument"),
+            None => statement_err!(UndefinedFunction, "sum takes numbers and intervals, not {t}; cast the argument"),
         }
     }
 
@@ -188,7 +189,7 @@ impl AggregateUDFImpl for CheckedSum {
             [DataType::Decimal128(p, s)] => Ok(DataType::Decimal128(p.saturating_add(SUM_DIGITS).min(38), *s)),
             [DataType::Decimal256(p, s)] => Ok(DataType::Decimal256(p.saturating_add(SUM_DIGITS).min(76), *s)),
             [t] if total_type(t).as_ref() == Some(t) => Ok(t.clone()),
-            _ => plan_err!("sum takes numbers and intervals, not {types:?}"),
+            _ => statement_err!(UndefinedFunction, "sum takes numbers and intervals, not {types:?}"),
         }
     }
 
@@ -294,15 +295,18 @@ impl AggregateUDFImpl for CheckedAvg {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let [t] = types else {
-            return plan_err!("avg takes one argument, not {}", types.len());
+            return statement_err!(UndefinedFunction, "avg takes one argument, not {}", types.len());
         };
         match total_type(t) {
             Some(DataType::Int64 | DataType::UInt64) => Ok(vec![DataType::Float64]),
             Some(DataType::Decimal256(p, _)) if p > AVG_DIGITS_MAX => {
-                plan_err!("avg takes decimals of at most {AVG_DIGITS_MAX} digits, not {p}; cast the argument")
+                statement_err!(
+                    UndefinedFunction,
+                    "avg takes decimals of at most {AVG_DIGITS_MAX} digits, not {p}; cast the argument"
+                )
             }
             Some(DataType::Interval(_)) | None => {
-                plan_err!("avg takes numbers, not {t}; cast the argument")
+                statement_err!(UndefinedFunction, "avg takes numbers, not {t}; cast the argument")
             }
             Some(t) => Ok(vec![t]),
         }

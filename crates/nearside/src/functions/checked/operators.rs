@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::binary::BinaryTypeCoercer;
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::interval_arithmetic::{Interval, apply_operator};
@@ -21,6 +21,7 @@ use datafusion_expr::{
 };
 
 use super::kernels;
+use crate::error::statement_err;
 
 /// The checked form of one of `+ - * / %`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -270,7 +271,7 @@ impl ScalarUDFImpl for Negate {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [t] if t.is_signed_integer() || t.is_null() => Ok(t.clone()),
-            [t] => plan_err!("unary minus on {t} is not checked arithmetic"),
+            [t] => statement_err!(UndefinedFunction, "unary minus on {t} is not checked arithmetic"),
             _ => internal_err!("unary - takes one argument"),
         }
     }

@@ -8,11 +8,12 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::{cast, nullif};
 use arrow::datatypes::{DataType, Float64Type};
-use datafusion_common::{Result, ScalarValue, exec_err, internal_err};
+use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 use crate::error::types::sql_type;
+use crate::error::value_err;
 
 /// The function for one type and one kind of cast.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -89,7 +90,7 @@ impl InRange {
             return Ok(nullif(values, &out)?);
         }
         let value = ScalarValue::try_from_array(values, row)?;
-        exec_err!("value out of range: {value} does not fit {}", sql_type(&self.to))
+        value_err!(NumericValueOutOfRange, "value out of range: {value} does not fit {}", sql_type(&self.to))
     }
 }
 

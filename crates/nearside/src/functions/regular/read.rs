@@ -1,8 +1,9 @@
 //! From PostgreSQL's notation.
 
-use datafusion_common::{Result, exec_err};
+use datafusion_common::Result;
 
 use super::{Node, Regular, Set};
+use crate::error::value_err;
 
 /// Most times that a bound may say.
 const TIMES_MAX: u32 = 255;
@@ -57,7 +58,8 @@ impl Modes {
             's' => self.lines = false,
             'n' | 'm' => self.lines = true,
             other => {
-                return exec_err!(
+                return value_err!(
+                    InvalidParameterValue,
                     "regular expression '{pattern}': the option '{other}' is not supported; there are i, c, s, n and m"
                 );
             }
@@ -147,7 +149,7 @@ impl Reader<'_> {
     }
 
     fn refused<T>(&self, why: &str) -> Result<T> {
-        exec_err!("regular expression '{}': {why}", self.pattern)
+        value_err!(InvalidRegularExpression, "regular expression '{}': {why}", self.pattern)
     }
 
     fn alternatives(&mut self) -> Result<Node> {

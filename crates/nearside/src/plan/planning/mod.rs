@@ -24,6 +24,7 @@ use datafusion_expr::{Expr, InvariantLevel, LogicalPlan, assert_expected_schema,
 use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::{CostRule, Planner};
 use crate::plan::stop::Stop;
@@ -216,11 +217,11 @@ fn limit_size(plan: &LogicalPlan) -> Result<()> {
     if operators <= OPERATORS_MAX {
         return Ok(());
     }
-    Err(Error::Unsupported(format!(
+    let message = format!(
         "the statement's plan has more than {OPERATORS_MAX} operators once its views, common table expressions and \
-         subqueries stand \
-         wherever they are named; create tables of parts of it, and query those"
-    )))
+         subqueries stand wherever they are named; create tables of parts of it, and query those"
+    );
+    Err(Error::plan(SqlState::StatementTooComplex, message))
 }
 
 /// Refuses subqueries where they cannot stand, and of shapes that cannot be run. Each is looked at once: DataFusion's

@@ -9,6 +9,7 @@ use datafusion_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use crate::error::codes::SqlState;
 use crate::error::{Error, SEVERAL_ROWS};
 
 static SINGLE: LazyLock<Arc<ScalarUDF>> =
@@ -52,7 +53,7 @@ impl ScalarUDFImpl for Single {
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.args.swap_remove(0).into_array(args.number_rows)?;
         if rows.as_primitive::<Int64Type>().iter().flatten().any(|n| n > 1) {
-            return Err(Error::Execution(SEVERAL_ROWS.into()).into_datafusion());
+            return Err(Error::execution(SqlState::CardinalityViolation, SEVERAL_ROWS).into_datafusion());
         }
         Ok(args.args.swap_remove(0))
     }

@@ -16,6 +16,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::placement::changes::{PlacementChange, Report};
 use crate::catalog::placement::spec::ColumnSpec;
 use crate::catalog::{Alone, TableEntry};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::placer_log::Entry;
@@ -74,11 +75,14 @@ fn check_stuck(report: &Report) -> Result<()> {
     let of = &report.placed;
     let all = of.moved_bytes + of.already_bytes + of.copied_bytes + of.stuck_bytes;
     if of.stuck_bytes > all / STUCK_SHARE {
-        return Err(Error::Execution(format!(
-            "the system does not move {} of {all} bytes of the column; allow this process to move its memory (in a \
+        return Err(Error::execution(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!(
+                "the system does not move {} of {all} bytes of the column; allow this process to move its memory (in a \
              container: the capability SYS_NICE), or switch the placer off",
-            of.stuck_bytes
-        )));
+                of.stuck_bytes
+            ),
+        ));
     }
     Ok(())
 }
@@ -103,14 +107,14 @@ fn change(
     is_stopped: &(dyn Fn() -> bool + Sync),
     work: impl FnOnce(&TableEntry) -> Result<Option<TableEntry>>,
 ) -> Result<()> {
-    let gone = || Error::Execution("the table was dropped while a column of it was moved".into());
+    let gone = || Error::execution(SqlState::UndefinedTable, "the table was dropped while a column of it was moved");
     let meta = Arc::clone(&inner.catalog.state().by_id(table).ok_or_else(gone)?.meta);
     let go_on = || if is_stopped() { Err(Error::Cancelled) } else { Ok(()) };
     let _turn = meta.write_turns.next(go_on)?;
     let state = inner.catalog.state();
     let entry = state.by_id(table).ok_or_else(gone)?;
     if meta.locks.other_owner(None).is_some() {
-        return Err(Error::Execution("a transaction that has not ended changes the table".into()));
+        return Err(Error::execution(SqlState::ObjectInUse, "a transaction that has not ended changes the table"));
     }
     match work(entry)? {
         Some(entry) => {
@@ -133,7 +137,10 @@ fn told(
     change(inner, entry.item.table, is_stopped, |table| {
         let column = column_of(table, entry).ok_or_else(|| gone(entry))?;
         if table.placement.is_by_user(&column) || table.placement.parts() > 1 {
-            return Err(Error::Execution(format!("where column '{column}' lies was said by a user meanwhile")));
+            return Err(Error::execution(
+                SqlState::ObjectNotInPrerequisiteState,
+                format!("where column '{column}' lies was said by a user meanwhile"),
+            ));
         }
         before = table.placement.own_spec(&column).cloned();
         let placement = table.placement.placed(&column, spec, &table.base.schema)?;
@@ -143,7 +150,7 @@ fn told(
 }
 
 fn gone(entry: &Entry) -> Error {
-    Error::Execution(format!("column '{}' was dropped while it was moved", entry.column))
+    Error::execution(SqlState::UndefinedColumn, format!("column '{}' was dropped while it was moved", entry.column))
 }
 
 /// Moves the table's segments, those too that come meanwhile: of what lies right already nothing is moved.

@@ -9,6 +9,7 @@ use sqlparser::ast::{
 
 use super::expression::{expr, exprs};
 use super::{query, refuse, refused, refused_text, types};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::sql::normalised;
@@ -39,21 +40,27 @@ fn one_primary_key(create: &CreateTable) -> Result<()> {
     let of_columns = of_columns.filter(|option| matches!(option.option, ColumnOption::PrimaryKey(_))).count();
     let of_table = create.constraints.iter().filter(|key| matches!(key, TableConstraint::PrimaryKey(_))).count();
     if of_columns + of_table > 1 {
-        return Err(Error::plan(format!(
-            "table '{}' has {} primary keys; a table has one: write PRIMARY KEY (a, b) for a key of several columns, \
-             and UNIQUE for another key",
-            create.name,
-            of_columns + of_table
-        )));
+        return Err(Error::plan(
+            SqlState::InvalidTableDefinition,
+            format!(
+                "table '{}' has {} primary keys; a table has one: write PRIMARY KEY (a, b) for a key of several \
+                 columns, and UNIQUE for another key",
+                create.name,
+                of_columns + of_table
+            ),
+        ));
     }
     for column in &create.columns {
         let is = |wanted: fn(&ColumnOption) -> bool| column.options.iter().any(|option| wanted(&option.option));
         let is_null = is(|option| matches!(option, ColumnOption::Null));
         if is_null && is(|option| matches!(option, ColumnOption::PrimaryKey(_) | ColumnOption::NotNull)) {
-            return Err(Error::plan(format!(
-                "column '{}' is declared NULL, and its key or NOT NULL does not allow that; leave NULL out",
-                column.name
-            )));
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                format!(
+                    "column '{}' is declared NULL, and its key or NOT NULL does not allow that; leave NULL out",
+                    column.name
+                ),
+            ));
         }
     }
     Ok(())

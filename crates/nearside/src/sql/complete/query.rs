@@ -25,7 +25,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
         pipe_operators,
     } = query;
     refuse(&[
-        (!locks.is_empty(), "FOR UPDATE or FOR SHARE; leave it out, a statement reads one snapshot and locks no rows"),
+        (!locks.is_empty(), "FOR UPDATE or FOR SHARE within another statement; lock the rows by a SELECT of their own"),
         (for_clause.is_some(), "FOR XML, FOR JSON or FOR BROWSE; COPY (query) TO 'file.json' writes JSON"),
         (settings.is_some(), "SETTINGS behind a query; use SET before it"),
         (format.is_some(), "FORMAT behind a query; COPY (query) TO 'file' writes files"),

@@ -1,8 +1,8 @@
 //! Statements by their kind, and the small ones whole: SET, SHOW, DROP, EXPLAIN, PREPARE, transactions, schemas.
 
 use sqlparser::ast::{
-    ContextModifier, DescribeAlias, ExprWithAlias, ObjectType, SchemaName, Set, ShowStatementIn, ShowStatementOptions,
-    Statement, UtilityOption,
+    ContextModifier, DescribeAlias, ExprWithAlias, Lock, LockTableTarget, ObjectType, SchemaName, Set, ShowStatementIn,
+    ShowStatementOptions, Statement, UtilityOption,
 };
 
 use super::expression::{expr, exprs};
@@ -36,6 +36,10 @@ pub(super) fn statement(of: &Statement) -> Result<()> {
             refuse(&[(!using.is_empty(), "EXECUTE .. USING; write the values into brackets")])?;
             exprs(named.chain(parameters))
         }
+        Statement::Lock(Lock { tables, lock_mode: _, nowait: _ }) => tables.iter().try_for_each(|target| {
+            let LockTableTarget { name: _, only, has_asterisk } = target;
+            refuse(&[(*only || *has_asterisk, "ONLY or * in LOCK TABLE; leave it out, tables have no descendants")])
+        }),
         Statement::Explain { .. } | Statement::ExplainTable { .. } => described(of),
         Statement::Drop { .. } => drop_statement(of),
         Statement::CreateSchema { schema_name, if_not_exists: _, with, options, default_collate_spec, clone } => {

@@ -6,8 +6,9 @@ use crate::sql::AnyStatement;
 /// Refused, with the words that the error must hold.
 const REFUSED: &[(&str, &str)] = &[
     // Behind and within queries.
-    ("SELECT 1 FROM t FOR UPDATE", "FOR UPDATE"),
-    ("SELECT 1 FROM t FOR SHARE SKIP LOCKED", "FOR SHARE"),
+    ("SELECT 1 FROM (SELECT 1 FROM t FOR UPDATE) AS x", "FOR UPDATE"),
+    ("SELECT 1 FROM (SELECT 1 FROM t FOR SHARE SKIP LOCKED) AS x", "FOR SHARE"),
+    ("LOCK TABLE ONLY t", "ONLY"),
     ("SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES", "WITH TIES"),
     ("SELECT a FROM t FETCH FIRST 3 PERCENT ROWS ONLY", "PERCENT"),
     ("SELECT TOP 3 a FROM t", "TOP"),

@@ -6,6 +6,7 @@ use sqlparser::ast::{Expr, Ident, visit_expressions_mut};
 
 use super::super::normalised;
 use super::sources::{FoundColumn, Scope, ShownColumn};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 #[derive(Default)]
@@ -92,10 +93,13 @@ impl Levels {
 }
 
 fn ambiguous(name: &str) -> Error {
-    Error::plan(format!(
-        "column '{name}' is ambiguous: a query or table in FROM has several columns of that name; \
+    Error::plan(
+        SqlState::AmbiguousColumn,
+        format!(
+            "column '{name}' is ambiguous: a query or table in FROM has several columns of that name; \
          give them names with AS"
-    ))
+        ),
+    )
 }
 
 /// Makes a name one that [`Levels::meant`] is not asked for, until it is released.

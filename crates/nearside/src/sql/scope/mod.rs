@@ -19,6 +19,7 @@ use sqlparser::ast::{
 
 use super::normalised;
 use super::walk::{outside, rewrite, visit};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
@@ -319,9 +320,10 @@ fn starred(options: WildcardAdditionalOptions, shown: &[ShownColumn], scope: &Sc
         }
         if let Some(at) = replaced.iter().position(|(column, _)| column == name) {
             if source.is_some_and(|place| !scope.names_all(place)) {
-                return Err(Error::plan(format!(
-                    "REPLACE ({name}): a column beside it has no name of its own; give it one with AS"
-                )));
+                return Err(Error::plan(
+                    SqlState::SyntaxError,
+                    format!("REPLACE ({name}): a column beside it has no name of its own; give it one with AS"),
+                ));
             }
             let (_, expr) = replaced.swap_remove(at);
             items.push(SelectItem::ExprWithAlias { expr, alias: quoted(name) });

@@ -3,6 +3,7 @@
 use sqlparser::ast::{ExcludeSelectItem, Expr, Ident, ObjectName, TableAlias, WildcardAdditionalOptions};
 
 use super::super::normalised;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The columns of a table, by its name.
@@ -49,7 +50,9 @@ fn one_name(name: &ObjectName) -> Result<String> {
         [part] => part.as_ident().cloned().map(normalised),
         _ => None,
     }
-    .ok_or_else(|| Error::plan(format!("EXCLUDE ({name}): a column's name without a table before it")))
+    .ok_or_else(|| {
+        Error::plan(SqlState::SyntaxError, format!("EXCLUDE ({name}): a column's name without a table before it"))
+    })
 }
 
 pub(super) fn alias_columns(alias: &TableAlias) -> Vec<String> {

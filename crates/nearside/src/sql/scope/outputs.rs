@@ -9,6 +9,7 @@ use super::super::normalised;
 use super::bare;
 use super::names::{left_out, output_name};
 use super::sources::{FoundColumn, Scope};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// Whether an output got this name by AS.
@@ -102,7 +103,10 @@ pub(super) fn keys_of_set(order_by: Option<&OrderBy>, columns: Option<&[String]>
 }
 
 fn several(name: &str, clause: &str) -> Error {
-    Error::plan(format!("{clause} {name}: several outputs have that name; give them names with AS"))
+    Error::plan(
+        SqlState::AmbiguousColumn,
+        format!("{clause} {name}: several outputs have that name; give them names with AS"),
+    )
 }
 
 /// What an item of the SELECT list puts out under a name.

@@ -23,6 +23,7 @@ use sqlparser::parser::Parser;
 use super::super::calls::call;
 use super::super::normalised;
 use super::names::{Tables, alias_columns, left_out, output_name, quoted, renamed};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::fresh_name;
@@ -468,7 +469,10 @@ fn refused_unknown(operator: &JoinOperator, merged_before: bool) -> Result<Optio
         Some(_) if side_of(operator) == Side::Left && !merged_before => return Ok(None),
         Some(_) => "JOIN .. USING",
     };
-    Err(Error::plan(format!("{how}: the columns of one of its sides are not known before it is planned; use ON")))
+    Err(Error::plan(
+        SqlState::FeatureNotSupported,
+        format!("{how}: the columns of one of its sides are not known before it is planned; use ON"),
+    ))
 }
 
 /// The number of a join's condition that was marked.
@@ -513,19 +517,29 @@ fn using_name(column: &ObjectName) -> Result<String> {
         [part] => part.as_ident().cloned().map(normalised),
         _ => None,
     }
-    .ok_or_else(|| Error::plan(format!("USING ({column}): a column of both sides, without a table before it")))
+    .ok_or_else(|| {
+        Error::plan(
+            SqlState::SyntaxError,
+            format!("USING ({column}): a column of both sides, without a table before it"),
+        )
+    })
 }
 
 fn one_of<'s>(side: &'s [ShownColumn], name: &str, which: &str) -> Result<&'s ShownColumn> {
     let mut of_name = side.iter().filter(|column| column.name == name);
     match (of_name.next(), of_name.next()) {
         (Some(one), None) => Ok(one),
-        (None, _) => {
-            Err(Error::plan(format!("USING ({name}): the {which} side of the join has no column '{name}'; use ON")))
-        }
-        (Some(_), Some(_)) => Err(Error::plan(format!(
-            "USING or NATURAL: the {which} side of the join has several columns '{name}'; use ON, and name the tables"
-        ))),
+        (None, _) => Err(Error::plan(
+            SqlState::UndefinedColumn,
+            format!("USING ({name}): the {which} side of the join has no column '{name}'; use ON"),
+        )),
+        (Some(_), Some(_)) => Err(Error::plan(
+            SqlState::AmbiguousColumn,
+            format!(
+                "USING or NATURAL: the {which} side of the join has several columns '{name}'; use ON, and name \
+                 the tables"
+            ),
+        )),
     }
 }
 
@@ -535,13 +549,19 @@ fn one_of<'s>(side: &'s [ShownColumn], name: &str, which: &str) -> Result<&'s Sh
 /// Columns without a name of their own.
 fn must_have_name(column: &ShownColumn) -> Result<()> {
     if column.name.is_empty() {
-        return Err(Error::plan("NATURAL JOIN: a column of a side has no name; give it one with AS"));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            "NATURAL JOIN: a column of a side has no name; give it one with AS",
+        ));
     }
     if column.name.contains(['.', '(']) {
-        return Err(Error::plan(format!(
-            "NATURAL JOIN: the column '{}' of a side has no name of its own; give it one with AS, or use USING",
-            column.name
-        )));
+        return Err(Error::plan(
+            SqlState::SyntaxError,
+            format!(
+                "NATURAL JOIN: the column '{}' of a side has no name of its own; give it one with AS, or use USING",
+                column.name
+            ),
+        ));
     }
     Ok(())
 }

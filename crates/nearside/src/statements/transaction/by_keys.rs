@@ -6,19 +6,24 @@
 //! other statements are, with the table's write turn alone. Whatever else the transaction does makes what is pending
 //! part of its own tables first ([`with_pending`]).
 //!
+//! In REPEATABLE READ a row is looked up as it is now, and taken where the snapshot has the very same: it was there
+//! then, at the same place. Where that is not known, since others have changed the row or merges have moved the table's, the
+//! statement goes the usual way, which knows what to say.
+//!
 //! # Limits
-//! READ COMMITTED, tables with one unique index at most, statements that leave keys as they are, 65,536 rows of a
-//! table. Others go the usual way.
+//! READ COMMITTED and REPEATABLE READ, tables with one unique index at most, statements that leave keys as they are,
+//! 65,536 rows of a table. Others go the usual way.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use storage::{Keys, Part, Serial, TableRow, TableVersion};
+use storage::{Keys, Part, RowHold, Serial, TableRow, TableVersion};
 use units::versions::Pin;
 
 use super::view::gone;
 use crate::catalog::delta::{FoundKeys, TableDelta};
 use crate::catalog::index::indexed;
+use crate::catalog::snapshot::Snapshot;
 use crate::catalog::transactions::Level;
 use crate::catalog::{Alone, Name, TableEntry};
 use crate::error::{Error, Result};
@@ -45,7 +50,7 @@ pub(crate) enum KeyedRow {
     None,
     /// One that is pending.
     Own(usize),
-    /// One that is committed, and that nobody holds.
+    /// One that is committed, and that nobody takes away.
     Shared(TableRow),
     /// Nobody knows: the statement has to go the usual way.
     Unsure,
@@ -55,6 +60,8 @@ pub(crate) enum KeyedRow {
 pub(crate) struct KeyedTable<'a> {
     /// The table as it is now.
     pub table: &'a TableEntry,
+    /// What the transaction sees, where that is not what is there now.
+    snapshot: Option<Snapshot>,
     id: u64,
     step: u64,
     delta: &'a Arc<TableDelta>,
@@ -81,7 +88,7 @@ pub(crate) enum Keyed {
 impl<'a> ByKeys<'a> {
     /// `None` where all statements of the transaction go the usual way.
     pub(crate) fn of(transaction: &Transaction, state: &'a mut TransactionState) -> Option<ByKeys<'a>> {
-        let is_usual = state.level != Level::ReadCommitted || state.is_read_only || state.content.has_definitions();
+        let is_usual = state.level == Level::Serializable || state.is_read_only || state.content.has_definitions();
         (!is_usual).then_some(ByKeys { id: transaction.open.id, state })
     }
 
@@ -124,15 +131,17 @@ impl<'a> ByKeys<'a> {
                 running.home.commit(|state| state.begin_delta(table, &empty))?;
                 continue;
             };
-            meta.locks.join(self.id);
+            meta.locks.join(self.id, self.state.step + 1);
             self.state.locked.insert(table, Arc::clone(&meta));
             let rows = self.state.content.pending.entry(table).or_default();
             if rows.is_full() {
                 return Ok(None);
             }
             let key = now.unique_indexes().next().map(|index| now.key_columns(index)).transpose()?;
+            let snapshot = (self.state.level != Level::ReadCommitted).then(|| self.state.snapshot.clone()).flatten();
             let mut of = KeyedTable {
                 table: &now,
+                snapshot,
                 id: self.id,
                 step: self.state.step + 1,
                 delta,
@@ -192,10 +201,17 @@ impl<'a> ByKeys<'a> {
         }
         let FoundKeys::Rows(found) = now.find(0, &keys, pin.as_ref(), &|| false, &Serial)? else { return Ok(None) };
         let mut rows: Vec<TableRow> = found.into_iter().flatten().collect();
+        if self.state.level != Level::ReadCommitted
+            && !self.state.snapshot.as_ref().is_some_and(|snapshot| has_same(snapshot, now, rows.first()))
+        {
+            return Ok(None);
+        }
         if let Some(delta) = now.delta.as_ref().filter(|delta| delta.rows.has_holds()) {
-            let is_own = delta.rows.holder_of(&rows, None, &now.base)? == Some(self.id);
-            // It has taken that one away.
-            rows.retain(|_| !is_own);
+            for row in std::mem::take(&mut rows) {
+                if !delta.rows.is_taken(row, self.id, &now.base)? {
+                    rows.push(row);
+                }
+            }
         }
         now.columns_at(&rows, columns).map(Some)
     }
@@ -224,11 +240,15 @@ impl KeyedTable<'_> {
             FoundKeys::Rows(rows) => rows.into_iter().next().flatten(),
             FoundKeys::Clash => return Ok(KeyedRow::Unsure),
         };
+        if self.snapshot.as_ref().is_some_and(|snapshot| !has_same(snapshot, self.table, found.as_ref())) {
+            return Ok(KeyedRow::Unsure);
+        }
         let Some(place) = found else { return Ok(KeyedRow::None) };
-        match self.delta.rows.holder_of(&[place], None, &self.table.base)? {
+        if self.delta.rows.is_taken(place, self.id, &self.table.base)? {
+            return Ok(KeyedRow::None);
+        }
+        match self.delta.rows.taker_of(&[place], Some(self.id), &self.table.base)? {
             None => Ok(KeyedRow::Shared(place)),
-            // It has taken that one away.
-            Some(holder) if holder == self.id => Ok(KeyedRow::None),
             Some(holder) => Err(self.running.blocked_by(holder)),
         }
     }
@@ -294,11 +314,14 @@ impl KeyedTable<'_> {
             KeyedRow::Shared(place) => {
                 let base = &self.table.base;
                 let code = row.as_ref().map(|row| self.code_of(row)).transpose()?;
+                if let Some(holder) = self.delta.rows.holder_of(&[place], Some(self.id), base)? {
+                    return Err(self.running.blocked_by(holder));
+                }
                 let is_live = self.delta.rows.is_live(place, base, u64::MAX);
-                if !is_live || !self.delta.rows.hold(self.id, self.step, &[place], base)? {
+                if !is_live || !self.delta.rows.hold((self.id, self.step), RowHold::Death, &[place], base)? {
                     return Ok(Keyed::Again);
                 }
-                self.rows.taken();
+                self.rows.taken(place);
                 if let (Some(row), Some(code)) = (row, code) {
                     self.rows.add(row, code);
                 }
@@ -315,17 +338,49 @@ impl KeyedTable<'_> {
     }
 }
 
-/// What a transaction has written, with what is pending as part of its own tables.
+/// Whether a snapshot has the same row with a key as a table has now: the one that was found, or none; as far as is
+/// known.
+fn has_same(snapshot: &Snapshot, now: &TableEntry, found: Option<&TableRow>) -> bool {
+    let Some(known) = snapshot.by_id(now.id) else { return false };
+    let is_same_delta = match (&known.delta, &now.delta) {
+        (Some(known), Some(now)) => Arc::ptr_eq(&known.rows, &now.rows),
+        // It has begun since.
+        (None, _) => true,
+        (Some(_), None) => false,
+    };
+    if !Arc::ptr_eq(&known.base, &now.base) || !is_same_delta {
+        return false;
+    }
+    let version = snapshot.version();
+    match (found, &now.delta) {
+        (Some(place), Some(delta)) => delta.rows.is_live(*place, &now.base, version),
+        // Who has had the key may have lost it.
+        (None, Some(delta)) => delta.rows.newest_seen(u64::MAX) <= version,
+        (_, None) => true,
+    }
+}
+
+/// What a transaction has written, with what is pending as part of its own tables; over its snapshot, if it has one for
+/// all statements.
 ///
 /// # Errors
 /// A table that it has written was dropped, no memory.
-pub(crate) fn with_pending(id: u64, content: &Content, running: &Arc<RunningStatement>) -> Result<Content> {
+pub(crate) fn with_pending(
+    id: u64,
+    content: &Content,
+    of_all: Option<&Snapshot>,
+    running: &Arc<RunningStatement>,
+) -> Result<Content> {
     let mut content = content.clone();
-    let snapshot = running.inner.catalog.snapshot();
+    let snapshot = of_all.cloned().unwrap_or_else(|| running.inner.catalog.snapshot());
     for (table, rows) in std::mem::take(&mut content.pending) {
         let now = snapshot.by_id(table);
         let now = now.ok_or_else(|| Error::Serialization("a table that was written was dropped".into()))?;
-        let held = now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(id, &now.base));
+        let held = match of_all {
+            // Where they were then, wherever merges have moved them.
+            Some(_) => rows.taken_rows().to_vec(),
+            None => now.delta.as_ref().map_or_else(Vec::new, |delta| delta.rows.held(id, &now.base)),
+        };
         if rows.count() + held.len() == 0 {
             continue;
         }

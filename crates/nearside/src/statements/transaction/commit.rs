@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
-use crate::run::transaction::{Content, SharedView, Transaction, TransactionState, WrittenTable};
+use crate::run::transaction::{Content, Ended, SharedView, Transaction, TransactionState, WrittenTable};
 use crate::statements::merging;
 use crate::statements::small::{Routed, key_changes};
 use crate::statements::stage::nullable;
@@ -45,7 +45,7 @@ pub(crate) fn commit(
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
     let inner = &running.inner;
-    if state.level == Level::ReadCommitted && state.content.is_by_keys() {
+    if state.level != Level::Serializable && state.content.is_by_keys() {
         let metas = state.locked.clone();
         if let Some(committed) = commit_by_keys(transaction.open.id, state, running).transpose() {
             end(transaction, state, inner);
@@ -124,7 +124,7 @@ fn end(transaction: &Transaction, state: &mut TransactionState, inner: &Arc<Inne
     state.own = None;
     state.snapshot = None;
     state.savepoints.clear();
-    state.ended.get_or_insert("it has ended");
+    state.ended.get_or_insert(Ended::Itself);
     transaction.home.begin(Arc::default(), 0);
     inner.transactions.end(transaction.open.id);
 }
@@ -138,7 +138,7 @@ fn make_everybodys(id: u64, content: &Content, running: &Arc<RunningStatement>) 
     }
     match content.pending.is_empty() {
         true => commit_large(id, content, running),
-        false => commit_large(id, &with_pending(id, content, running)?, running),
+        false => commit_large(id, &with_pending(id, content, None, running)?, running),
     }
 }
 

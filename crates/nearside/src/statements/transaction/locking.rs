@@ -13,9 +13,9 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::compute::concat;
 use arrow::compute::kernels::cmp::not_distinct;
-use storage::{ColumnId, Keys, Serial, StoredColumn, TableRow, TableVersion};
+use storage::{ColumnId, Keys, RowHold, Serial, StoredColumn, TableRow, TableVersion};
 
-use super::view::{gone, own_ddl_version};
+use super::view::gone;
 use crate::catalog::delta::{FoundKeys, TableDelta};
 use crate::catalog::index::{IndexEntry, indexed};
 use crate::catalog::transactions::Level;
@@ -28,20 +28,12 @@ use crate::run::transaction::{Content, NameChange, SharedView, Transaction, Tran
 /// A statement that adds and takes away more rows of a table than this owns it.
 const LOCKED_ROWS_MAX: usize = 1 << 20;
 
-/// What became of a statement.
-#[derive(Debug)]
-pub(crate) enum Locked {
-    /// What it has written is the transaction's.
-    Done,
-    /// Nothing of it is left: it is to be run again, over what others have committed meanwhile, with the write turn of
-    /// the table that they have changed in hand, so that they wait.
-    Again(Option<(u64, Arc<TableMeta>)>),
-}
-
 /// Why something could not be locked.
-enum Unlocked {
+pub(super) enum Unlocked {
     /// Others have changed it since the snapshot.
     Changed,
+    /// More was locked by others than was known when the statement began: it is run again.
+    Again,
     Failed(Error),
 }
 
@@ -49,91 +41,6 @@ impl<E: Into<Error>> From<E> for Unlocked {
     fn from(error: E) -> Unlocked {
         Unlocked::Failed(error.into())
     }
-}
-
-/// A statement of a transaction has been carried out: locks what it has written, and keeps it. `with_turn`: the table
-/// whose write turn the caller has.
-///
-/// # Errors
-/// Another transaction is in the way ([`RunningStatement::blocker`] says which), or has changed what this one, which
-/// has one snapshot, would change; no memory. Nothing of the statement is left then.
-pub(crate) fn end_statement(
-    transaction: &Transaction,
-    state: &mut TransactionState,
-    running: &Arc<RunningStatement>,
-    with_turn: Option<u64>,
-) -> Result<Locked> {
-    let Some(of) = &running.transaction else { return Ok(Locked::Done) };
-    let (Some(before), after) = (state.own.clone(), transaction.home.state()) else { return Ok(Locked::Done) };
-    if Arc::ptr_eq(&before, &after) {
-        return Ok(Locked::Done);
-    }
-    of.may_write()?;
-    state.step += 1;
-    let changed = Changed::between(&before, &after);
-    let mut content = state.content.clone();
-    for (schema, is_made) in changed.schemas {
-        // One that was dropped and made again is there, as before.
-        match state.snapshot.as_ref().is_some_and(|snapshot| snapshot.has_schema(&schema) == is_made) {
-            true => content.schemas.remove(&schema),
-            false => content.schemas.insert(schema, is_made),
-        };
-    }
-    let mut changed_by_others = None;
-    let locking = Turns { with_turn, is_one_table: false, changed: &mut changed_by_others };
-    let locked = lock_all(&changed.names, (&before, &after), &mut content, transaction, state, (running, locking));
-    match locked {
-        Ok(unwritten) => {
-            let mut own = CatalogState::clone(&after);
-            unwritten.into_iter().try_for_each(|table| own.set_rows(table))?;
-            own.ddl_version = match (content.has_definitions(), &state.snapshot) {
-                (false, Some(snapshot)) => snapshot.ddl_version,
-                _ => own_ddl_version(),
-            };
-            let own = Arc::new(own);
-            transaction.home.begin(Arc::clone(&own), running.catalog.version());
-            state.own = Some(own);
-            state.content = content;
-            transaction.open.set_written_rows(written_rows(&state.content));
-            Ok(Locked::Done)
-        }
-        Err(unlocked) => {
-            let step = state.step - 1;
-            release(transaction.open.id, step, state, (running, with_turn));
-            state.step = step;
-            match unlocked {
-                Unlocked::Failed(error) => Err(error),
-                Unlocked::Changed if state.level == Level::ReadCommitted => Ok(Locked::Again(changed_by_others)),
-                Unlocked::Changed if are_places_new(state, changed_by_others.as_ref(), (running, with_turn))? => {
-                    Ok(Locked::Again(None))
-                }
-                Unlocked::Changed => Err(Error::Serialization(
-                    "another transaction has changed a row or table since this one began".into(),
-                )),
-            }
-        }
-    }
-}
-
-/// Whether a table that was changed since a transaction's one snapshot has the same rows still, in other places: the
-/// snapshot has it as it is now, then.
-fn are_places_new(
-    state: &mut TransactionState,
-    changed: Option<&(u64, Arc<TableMeta>)>,
-    (running, with_turn): (&Arc<RunningStatement>, Option<u64>),
-) -> Result<bool> {
-    let (Some((table, meta)), Some(snapshot)) = (changed, state.snapshot.clone()) else { return Ok(false) };
-    let _turn = (with_turn != Some(*table)).then(|| meta.write_turns.next(|| running.check())).transpose()?;
-    let now = running.inner.catalog.state();
-    let (Some(now), Some(known)) = (now.by_id(*table), snapshot.by_id(*table)) else { return Ok(false) };
-    if meta.last_write() > state.writes_before || Arc::ptr_eq(now, known) || !has_definition_of(known, now) {
-        return Ok(false);
-    }
-    let mut moved = CatalogState::clone(&snapshot);
-    moved.set_rows(Arc::clone(now))?;
-    state.snapshot = Some(snapshot.over(Arc::new(moved)));
-    state.own = None;
-    Ok(true)
 }
 
 /// Gives back what a transaction has locked since a step.
@@ -157,20 +64,22 @@ pub(crate) fn release(
 }
 
 /// The table whose write turn the caller has, and the one that others have changed.
-struct Turns<'a> {
-    with_turn: Option<u64>,
-    is_one_table: bool,
-    changed: &'a mut Option<(u64, Arc<TableMeta>)>,
+pub(super) struct Turns<'a> {
+    pub with_turn: Option<u64>,
+    pub is_one_table: bool,
+    pub changed: &'a mut Option<(u64, Arc<TableMeta>)>,
 }
 
 /// What differs between two states of a transaction's catalog.
-struct Changed {
-    schemas: Vec<(String, bool)>,
-    names: Vec<Name>,
+pub(super) struct Changed {
+    /// Schemas that were made (`true`) and dropped.
+    pub schemas: Vec<(String, bool)>,
+    /// Names that stand for something else, or for a table with other rows.
+    pub names: Vec<Name>,
 }
 
 impl Changed {
-    fn between(before: &CatalogState, after: &CatalogState) -> Changed {
+    pub(super) fn between(before: &CatalogState, after: &CatalogState) -> Changed {
         let schemas = |of: &CatalogState| of.schemas().map(String::from).collect::<BTreeSet<String>>();
         let (old, new) = (schemas(before), schemas(after));
         let made = new.difference(&old).map(|schema| (schema.clone(), true));
@@ -202,13 +111,13 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
 }
 
 /// Locks what was written; the tables of which nothing was, as they were before.
-fn lock_all(
+pub(super) fn lock_all(
     names: &[Name],
     (before, after): (&CatalogState, &CatalogState),
     content: &mut Content,
     transaction: &Transaction,
     state: &mut TransactionState,
-    (running, mut turns): (&Arc<RunningStatement>, Turns<'_>),
+    (running, turns): (&Arc<RunningStatement>, &mut Turns<'_>),
 ) -> Result<Vec<Arc<TableEntry>>, Unlocked> {
     let mut unwritten = Vec::new();
     let snapshot = state.snapshot.clone();
@@ -234,7 +143,7 @@ fn lock_all(
         {
             let before = content.tables.get(&is.id).map(|written| Arc::clone(&written.table.base));
             let is_new = before.is_none();
-            let mut locking = Locking { transaction, state, running, shared: &shared, turns: &mut turns };
+            let mut locking = Locking { transaction, state, running, shared: &shared, turns };
             match locking.rows(before, is)? {
                 Rows::Locked(written) => {
                     content.tables.insert(is.id, written);
@@ -251,7 +160,7 @@ fn lock_all(
             }
         }
         for table in [shared(was), shared(is)].into_iter().flatten() {
-            let mut locking = Locking { transaction, state, running, shared: &table, turns: &mut turns };
+            let mut locking = Locking { transaction, state, running, shared: &table, turns };
             locking.own(is.is_some())?;
             content.tables.remove(&table.id);
         }
@@ -268,7 +177,7 @@ fn lock_all(
 }
 
 /// Whether a table has the columns, indexes and placement that it had.
-fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool {
+pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool {
     *before.name == *after.name
         && Arc::ptr_eq(&before.placement, &after.placement)
         && Arc::ptr_eq(&before.defaults, &after.defaults)
@@ -295,29 +204,29 @@ enum Rows {
     ToBeOwned,
 }
 
-/// A table of the database that a statement has written.
-struct Locking<'a, 'b> {
-    transaction: &'a Transaction,
-    state: &'a mut TransactionState,
-    running: &'a Arc<RunningStatement>,
+/// A table of the database that a statement has written, or of which it locks rows.
+pub(super) struct Locking<'a, 'b> {
+    pub transaction: &'a Transaction,
+    pub state: &'a mut TransactionState,
+    pub running: &'a Arc<RunningStatement>,
     /// As the statement's snapshot has it.
-    shared: &'a Arc<TableEntry>,
-    turns: &'a mut Turns<'b>,
+    pub shared: &'a Arc<TableEntry>,
+    pub turns: &'a mut Turns<'b>,
 }
 
 impl Locking<'_, '_> {
-    fn id(&self) -> u64 {
+    pub(super) fn id(&self) -> u64 {
         self.transaction.open.id
     }
 
     /// The table as it is now, for who has its turn.
-    fn now(&self) -> Result<Arc<TableEntry>, Unlocked> {
+    pub(super) fn now(&self) -> Result<Arc<TableEntry>, Unlocked> {
         let state = self.running.inner.catalog.state();
         let now = state.by_id(self.shared.id).filter(|now| now.name == self.shared.name);
         Ok(Arc::clone(now.ok_or_else(|| Unlocked::Failed(gone(self.shared)))?))
     }
 
-    fn is_blocked(&self, holder: Option<u64>) -> Result<(), Unlocked> {
+    pub(super) fn is_blocked(&self, holder: Option<u64>) -> Result<(), Unlocked> {
         match holder {
             Some(holder) => Err(Unlocked::Failed(self.running.blocked_by(holder))),
             None => Ok(()),
@@ -325,7 +234,7 @@ impl Locking<'_, '_> {
     }
 
     /// The table's write turn, if the caller has it not.
-    fn turn<'t>(&self, meta: &'t TableMeta) -> Result<Option<WriteTurn<'t>>, Unlocked> {
+    pub(super) fn turn<'t>(&self, meta: &'t TableMeta) -> Result<Option<WriteTurn<'t>>, Unlocked> {
         match self.turns.with_turn == Some(self.shared.id) {
             true => Ok(None),
             false => Ok(Some(meta.write_turns.next(|| self.running.check())?)),
@@ -333,7 +242,7 @@ impl Locking<'_, '_> {
     }
 
     /// Others have changed the table since the snapshot.
-    fn changed(&mut self) -> Unlocked {
+    pub(super) fn changed(&mut self) -> Unlocked {
         // Of several tables nobody has the turn in hand: turns are taken in the order of tables' numbers.
         if self.turns.is_one_table {
             *self.turns.changed = Some((self.shared.id, Arc::clone(&self.shared.meta)));
@@ -342,7 +251,12 @@ impl Locking<'_, '_> {
     }
 
     /// Where rows are by now that were elsewhere when the snapshot was taken: by their key, if they are what they were.
-    fn found(&mut self, view: &SharedView, now: &TableEntry, rows: &[TableRow]) -> Result<Vec<TableRow>, Unlocked> {
+    pub(super) fn found(
+        &mut self,
+        view: &SharedView,
+        now: &TableEntry,
+        rows: &[TableRow],
+    ) -> Result<Vec<TableRow>, Unlocked> {
         // Who sees what is newest sees all of it again.
         let index = match self.state.level {
             Level::ReadCommitted => None,
@@ -402,8 +316,7 @@ impl Locking<'_, '_> {
             });
         }
         let meta = Arc::clone(&self.shared.meta);
-        let is_owned = meta.locks.other_owner(None) == Some(self.id());
-        if is_owned || written.rows() > LOCKED_ROWS_MAX || !self.shared.has_room_for_delta() {
+        if written.rows() > LOCKED_ROWS_MAX || !self.shared.has_room_for_delta() {
             return Ok(Rows::ToBeOwned);
         }
         let dead = written.dead.iter().map(|(part, segment, row)| view.row(*part, *segment, *row));
@@ -413,7 +326,7 @@ impl Locking<'_, '_> {
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
         // Before anything is held: who changes more than rows asks who has written the table.
         let mut now = self.now()?;
-        meta.locks.join(self.id());
+        meta.locks.join(self.id(), self.state.step);
         self.state.locked.insert(now.id, Arc::clone(&meta));
         self.hold(&view, &mut now, &dead)?;
         for (number, keys) in added.iter().enumerate() {
@@ -440,20 +353,26 @@ impl Locking<'_, '_> {
                 &found
             }
         };
-        let inner = &self.running.inner;
-        if now.delta.is_none() {
-            let empty = Arc::new(TableDelta::empty(now, &|| inner.catalog.units())?);
-            inner.catalog.commit(|state| state.begin_delta(now.id, &empty))?;
-            *now = self.now()?;
-        }
+        self.begin_delta(now)?;
         let Some(delta) = &now.delta else {
             return Err(Error::Internal("a delta that was begun is not there".into()).into());
         };
         self.is_blocked(delta.rows.holder_of(dead, Some(id), &now.base)?)?;
         // Whoever has deleted one of them in segments has put others in the place of the base.
         let is_live = |row: &TableRow| delta.rows.is_live(*row, &now.base, u64::MAX);
-        if !dead.iter().all(is_live) || !delta.rows.hold(id, step, dead, &now.base)? {
+        if !dead.iter().all(is_live) || !delta.rows.hold((id, step), RowHold::Death, dead, &now.base)? {
             return Err(self.changed());
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the table has a delta, in which rows are held; with its turn in hand.
+    pub(super) fn begin_delta(&self, now: &mut Arc<TableEntry>) -> Result<(), Unlocked> {
+        if now.delta.is_none() {
+            let inner = &self.running.inner;
+            let empty = Arc::new(TableDelta::empty(now, &|| inner.catalog.units())?);
+            inner.catalog.commit(|state| state.begin_delta(now.id, &empty))?;
+            *now = self.now()?;
         }
         Ok(())
     }
@@ -481,7 +400,7 @@ impl Locking<'_, '_> {
         let own: HashSet<TableRow> = own.into_iter().collect();
         let Some(taken) = rows.iter().position(|row| row.is_some_and(|row| !own.contains(&row))) else { return Ok(()) };
         if let (Some(row), Some(delta)) = (rows[taken], &now.delta) {
-            self.is_blocked(delta.rows.holder_of(&[row], Some(self.id()), &now.base)?)?;
+            self.is_blocked(delta.rows.taker_of(&[row], Some(self.id()), &now.base)?)?;
         }
         // Over what is there now the statement says itself that the key is there, or does what it says of such a row.
         Err(self.changed())
@@ -590,7 +509,7 @@ pub(super) fn live_rows(of: &storage::SegmentVersion) -> Vec<u32> {
 }
 
 /// How many rows a transaction has added and taken away.
-fn written_rows(content: &Content) -> u64 {
+pub(super) fn written_rows(content: &Content) -> u64 {
     let of_tables = content.tables.values().map(|written| {
         let added: u64 = written.added().iter().map(|part| part.live_rows() as u64).sum();
         let own: u64 = written.table.base.segments().map(|of| of.live_rows() as u64).sum();

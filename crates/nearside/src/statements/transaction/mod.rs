@@ -9,9 +9,11 @@ use crate::run::statement::RunningStatement;
 
 pub(crate) mod by_keys;
 pub(crate) mod commit;
+pub(crate) mod ending;
 pub(crate) mod locking;
 mod serializable;
 pub(crate) mod view;
+pub(crate) mod wanted;
 
 /// Runs a statement that is part of no transaction; where it meets what a transaction has locked it waits, and begins
 /// again, so that it never fails for that.

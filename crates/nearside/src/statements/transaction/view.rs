@@ -58,6 +58,7 @@ pub(crate) fn begin_statement(
         level: state.level,
         own: state.content.own_tables().map(|table| table.id).collect(),
         shared: Mutex::new(shared_views(&state.content)),
+        wanted: Mutex::default(),
     };
     let mut catalog = transaction.home.snapshot();
     if state.level == Level::Serializable {
