@@ -630,7 +630,11 @@ mod tests {
         let turns = &table.meta.write_turns;
         let go_on = || Ok::<(), std::convert::Infallible>(());
         let Ok(first) = turns.share(go_on);
-        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let ended = std::sync::atomic::AtomicUsize::new(0);
+        let beside = |until_ended: usize| {
+            let Ok(_turn) = turns.share(go_on);
+            until(|| ended.load(Ordering::Acquire) >= until_ended);
+        };
         std::thread::scope(|scope| {
             let updating = scope.spawn(|| session.execute("UPDATE t SET n = n + 1 WHERE a = 1 OR n > 5").map(drop));
             until(|| turns.waiting() == (1, 0));
@@ -638,12 +642,15 @@ mod tests {
             let base = Arc::new(TableVersion::clone(&table.base));
             let changed = Arc::new(TableEntry { base, ..TableEntry::clone(&table) });
             catalog.commit(|state| state.set_rows(Arc::clone(&changed))).unwrap();
-            let beside = scope.spawn(|| {
-                let Ok(_second) = turns.share(go_on);
-                until(|| is_over.load(Ordering::Acquire));
-            });
+            scope.spawn(|| beside(1));
             until(|| turns.waiting() == (1, 1));
             drop(first);
+            // It has found that out, and waits to give back what it has locked.
+            until(|| turns.waiting() == (1, 0));
+            scope.spawn(|| beside(2));
+            until(|| turns.waiting() == (1, 1));
+            ended.store(1, Ordering::Release);
+            // And now to run again.
             until(|| turns.waiting() == (1, 0));
             session.cancel_handle().cancel();
             let begun = Instant::now();
@@ -651,8 +658,7 @@ mod tests {
                 std::thread::yield_now();
             }
             let has_ended = updating.is_finished();
-            is_over.store(true, Ordering::Release);
-            beside.join().unwrap();
+            ended.store(2, Ordering::Release);
             assert!(has_ended, "it waits still");
             assert!(matches!(updating.join().unwrap(), Err(Error::Cancelled)));
         });

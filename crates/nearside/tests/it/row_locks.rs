@@ -226,7 +226,7 @@ fn tables_of_joins_are_locked_as_of_says() {
         ("SELECT * FROM parts LEFT JOIN jobs ON job = id FOR UPDATE OF parts", jobs, ""),
         ("SELECT * FROM (SELECT id FROM jobs WHERE id > 2) AS x FOR UPDATE", "1 2", parts),
         (
-            "SELECT * FROM (SELECT id FROM jobs JOIN parts ON job = id) x, parts y WHERE id = 2 AND y.job = 9 FOR UPDATE",
+            "SELECT * FROM (SELECT id FROM jobs JOIN parts ON job = id) x, parts WHERE id = 2 AND job = 9 FOR UPDATE",
             "1 3 4",
             "1 1",
         ),

@@ -7,8 +7,8 @@
 //! part of its own tables first ([`with_pending`]).
 //!
 //! In REPEATABLE READ a row is looked up as it is now, and taken where the snapshot has the very same: it was there
-//! then, at the same place. Where that is not known, since others have changed the row or merges have moved the table's, the
-//! statement goes the usual way, which knows what to say.
+//! then, at the same place. Where that is not known, since others have changed the row or merges have moved the
+//! table's, the statement goes the usual way, which knows what to say.
 //!
 //! # Limits
 //! READ COMMITTED and REPEATABLE READ, tables with one unique index at most, statements that leave keys as they are,
