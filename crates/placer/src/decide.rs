@@ -4,7 +4,7 @@ use crate::copies;
 use crate::decision::{Copies, Decision, Reason};
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{BUSY_MIN, ITEMS_MAX, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_PERIODS};
+use crate::limits::{BUSY_MIN, FULL_MIN, ITEMS_MAX, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_PERIODS};
 use crate::memory::{Memory, Room};
 use crate::plan::{Loads, Place, is_unbalanced};
 use crate::throughput::Throughput;
@@ -54,6 +54,12 @@ impl Placer {
         let mut plan = Vec::new();
         if self.undo.may_plan(&self.throughput, self.history.period()) {
             plan = self.strongly(observation, &loads);
+            if plan.is_empty() && self.would_be_idle(&loads) {
+                let decisions = self.try_out(observation, &loads);
+                if !decisions.is_empty() {
+                    return self.tried(decisions);
+                }
+            }
             if plan.is_empty() {
                 plan = self.slightly(observation, was_seen);
             }
@@ -66,9 +72,7 @@ impl Placer {
         }
         let decisions = self.try_out(observation, &loads);
         if !decisions.is_empty() {
-            self.undo.disturbed();
-            self.is_moved();
-            return decisions;
+            return self.tried(decisions);
         }
         let decisions = self.copies(observation, &loads, false);
         if !decisions.is_empty() {
@@ -84,6 +88,19 @@ impl Placer {
         self.undo.disturbed();
         self.is_moved();
         decisions
+    }
+
+    /// Something is divided to see whether that helps, or goes back.
+    fn tried(&mut self, decisions: Vec<Decision>) -> Vec<Decision> {
+        self.undo.disturbed();
+        self.is_moved();
+        decisions
+    }
+
+    /// Whether nodes would be idle at times also if all of them gave what the hottest does: then dividing gains more
+    /// than balancing can, which would put it off again and again.
+    fn would_be_idle(&self, loads: &Loads) -> bool {
+        self.throughput.used() * loads.peak() < FULL_MIN * loads.mean()
     }
 
     /// A plan with which less is read than before goes back.
@@ -191,17 +208,17 @@ impl Placer {
         if !decisions.is_empty() {
             return decisions;
         }
-        let mean = self.throughput.used();
         let (scene, loads) = self.scene(observation, loads);
         let may = |item: usize, to: &[usize]| self.may_decide(&scene, item) && self.may_go(&scene, item, to);
         let places = self.trial.begin(&scene, &self.history, (&loads, &self.throughput), &may);
         let mut items = Vec::new();
-        for Place { item, to } in places {
+        for (Place { item, to }, reason) in places {
+            let gain = if let Reason::Idle { mean } = reason { 1.0 / mean } else { 1.0 };
             for member in &scene.members[item] {
                 let Lies::Ranges(from) = &member.lies else { continue };
                 if *from != to {
                     items.push((member.id, from.clone(), to.clone()));
-                    decisions.push(self.decision(member, to.clone(), Reason::Idle { mean }, 1.0 / mean));
+                    decisions.push(self.decision(member, to.clone(), reason, gain));
                 }
             }
         }

@@ -77,6 +77,11 @@ pub enum Reason {
         /// What all nodes give, in the mean.
         mean: f64,
     },
+    /// It is read together with others that lie elsewhere: all get the same ranges, to see whether that helps.
+    Apart {
+        /// How much of what is read of them comes from other nodes, as a part.
+        remote: f64,
+    },
     /// It was divided to see whether that helps, and did not.
     DidNotHelp,
     /// It went somewhere with others, and with that less is read: all of them go back.
@@ -150,6 +155,12 @@ impl fmt::Display for Reason {
             Reason::Idle { mean } => write!(
                 f,
                 "no node is hot, but all are idle at times ({mean:.2} in the mean): divided, each statement has all"
+            ),
+            Reason::Apart { remote } => write!(
+                f,
+                "what is read together with it lies elsewhere, and {:.0}% of that is read from other nodes: all get \
+                 the same ranges",
+                100.0 * remote
             ),
             Reason::DidNotHelp => f.write_str("it was divided to see whether that helps, and did not"),
             Reason::Lost { read } => write!(

@@ -64,8 +64,12 @@ pub const UNDO_LOSS_MIN: f64 = 0.1;
 /// where some statements a second are read, single periods say nothing.
 pub const UNDO_ERRORS: f64 = 4.0;
 
+/// Items that are read together lie *apart*, on nodes of their own, where so much of what is read of them comes from
+/// other nodes: a task that reads two of them reads half from afar.
+pub const APART_REMOTE_MIN: f64 = 0.25;
+
 /// Items that are divided in one trial, those that most is read of.
-pub const TRIAL_ITEMS_MAX: usize = 32;
+pub const TRIAL_ITEMS_MAX: usize = 64;
 
 /// An item is *cold* once it is served with less than this of what one node gives, for [`COLD_PERIODS`] in a row. A
 /// hundredth: one scan of it in a period in which it could have been scanned a hundred times.

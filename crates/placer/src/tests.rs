@@ -1,6 +1,7 @@
 //! The placer against a machine that is a few numbers: statements pick items, and the node that has most to give for
 //! its bandwidth decides how many there are per second.
 
+mod apart;
 mod copies;
 mod memory;
 mod together;

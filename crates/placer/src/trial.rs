@@ -1,13 +1,18 @@
-//! Nodes that are idle at times though the load is balanced: what is read is divided, and whether that helped is seen.
+//! Nodes that are idle at times though the load is balanced, and items that are read together but lie apart: what is
+//! read is divided, and whether that helped is seen.
 //!
 //! Items that lie whole make a statement wait for one node, however idle others are. Dividing them lets each statement
-//! use all nodes. What that gains cannot be told from what nodes gave, so it is tried: when too little came of it, all
-//! goes back.
+//! use all nodes. Items that are read together and lie on nodes of their own make it read from afar, however even the
+//! load is; with the same ranges it reads what lies beside it. What either gains cannot be told from what nodes gave,
+//! so it is tried: when too little came of it, all goes back.
 
 use crate::Lies;
+use crate::decision::Reason;
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS, UNBALANCED_MIN};
+use crate::limits::{
+    APART_REMOTE_MIN, FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS, UNBALANCED_MIN,
+};
 use crate::memory::Room;
 use crate::plan::{Loads, Place};
 use crate::throughput::{Before, Throughput};
@@ -46,50 +51,73 @@ impl Trial {
         tried.filter(|_| has_failed).map_or_else(Vec::new, |tried| tried.items)
     }
 
-    /// What to divide, as far as there is room, if nodes are idle; nothing while a trial goes on.
+    /// What to divide, as far as there is room, if nodes are idle or items lie apart, and why; nothing while a trial
+    /// goes on.
     pub(crate) fn begin(
         &self,
         scene: &Scene,
         history: &History,
         (loads, throughput): (&Loads, &Throughput),
         may: &dyn Fn(usize, &[usize]) -> bool,
-    ) -> Vec<Place> {
-        let is_idle = throughput.busy() >= TRIAL_PERIODS && throughput.used() < FULL_MIN;
-        if self.tried.is_some() || throughput.periods() < TRIAL_PERIODS || !is_idle {
+    ) -> Vec<(Place, Reason)> {
+        let is_seen = throughput.busy() >= TRIAL_PERIODS && throughput.periods() >= TRIAL_PERIODS;
+        if self.tried.is_some() || !is_seen {
             return Vec::new();
         }
+        let mean = throughput.used();
+        let is_idle = mean < FULL_MIN;
+        let why = |item: usize| match (is_idle, apart(scene, history, item)) {
+            (_, Some(remote)) => Some(Reason::Apart { remote }),
+            (true, None) => Some(Reason::Idle { mean }),
+            (false, None) => None,
+        };
         // What is cold would be put together again.
         let is_read = |item: &usize| scene.members[*item].iter().any(|member| !history.is_cold_in_mean(member.id));
         let mut order: Vec<usize> =
             (0..scene.items.len()).filter(|item| loads.load(*item) > 0.0 && is_read(item)).collect();
         order.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));
         let mut room = Room::new(&scene.nodes);
-        let mut places = Vec::new();
+        let (mut places, mut reasons) = (Vec::new(), Vec::new());
+        let nodes: Vec<usize> = (0..scene.nodes.len()).filter(|node| scene.nodes[*node].cpus > 0.0).collect();
         for item in order {
             let of = &scene.items[item];
-            let Lies::Ranges(from) = &of.lies else { continue };
-            let nodes: Vec<usize> = (0..scene.nodes.len()).filter(|node| scene.nodes[*node].cpus > 0.0).collect();
+            let (Lies::Ranges(from), Some(reason)) = (&of.lies, why(item)) else { continue };
             if from.len() >= nodes.len().min(of.ranges_max) || of.ranges_max < nodes.len() || !may(item, &nodes) {
                 continue;
             }
-            let place = Place { item, to: nodes };
+            let place = Place { item, to: nodes.clone() };
             let mut with = room.clone();
             if !with.is_enough_for(scene, std::slice::from_ref(&place)) {
                 continue;
             }
             room = with;
             places.push(place);
+            reasons.push(reason);
             if places.len() == TRIAL_ITEMS_MAX {
                 break;
             }
         }
         // Equal ranges are no good where nodes are not alike.
-        let is_balanced = loads.peak_with(&places) <= (1.0 + UNBALANCED_MIN) * loads.mean();
-        if is_balanced { places } else { Vec::new() }
+        let most = (1.0 + UNBALANCED_MIN) * loads.mean();
+        let most = if is_idle { most } else { most.max(loads.peak()) };
+        if loads.peak_with(&places) > most {
+            return Vec::new();
+        }
+        places.into_iter().zip(reasons).collect()
     }
 
     /// That is tried now.
     pub(crate) fn begun(&mut self, before: Before, items: Vec<Moved>) {
         self.tried = Some(Tried { before, items });
     }
+}
+
+/// What of a group that lies in different places is read from other nodes, as a part, where that is much.
+fn apart(scene: &Scene, history: &History, group: usize) -> Option<f64> {
+    if scene.items[group].lies != Lies::Ranges(Vec::new()) {
+        return None;
+    }
+    let reads = scene.members[group].iter().map(|member| history.read(member.id));
+    let (all, remote) = reads.fold((0.0, 0.0), |(all, remote), read| (all + read.all, remote + read.remote));
+    (remote > 0.0 && remote >= APART_REMOTE_MIN * all).then(|| remote / all)
 }

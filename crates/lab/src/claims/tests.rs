@@ -27,14 +27,14 @@ fn figures(name: &str, metric: Metric) -> Option<f64> {
 #[test]
 fn every_row_has_a_rule_and_every_rule_a_row() {
     let rows = claims().expect("the list is right");
-    assert_eq!(rows.len(), 56);
+    assert_eq!(rows.len(), 65);
     let rules = rules().expect("the rules are right");
     let ids: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(ids.len(), 56);
+    assert_eq!(ids.len(), 65);
     assert_eq!(ids, rules.keys().map(String::as_str).collect());
     let everything = ClaimSelection { full: false, only: &[], changes: None };
     let (prepared, jobs) = prepare(&everything).expect("every point is one of its experiment");
-    assert_eq!(prepared.len(), 56);
+    assert_eq!(prepared.len(), 65);
     assert!(jobs.len() > 50);
     // A row's machine is the one that its points run on, unless a point says otherwise.
     for one in &prepared {

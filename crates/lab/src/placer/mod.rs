@@ -36,8 +36,10 @@ const PERIOD_NS: u64 = SECOND_NS;
 const STEADY_S: u64 = 300;
 /// The end of each phase in which the placer has to be there.
 const LAST_S: f64 = 60.0;
-/// A placement that does not change: how long before it counts, and for how long it does, in each phase.
-const STATIC_S: (f64, f64) = (2.0, 30.0);
+/// A placement that does not change: how long before it counts, and for how long it does, in each phase. As long as the
+/// placer's last minute: where each column lies on one node and clients are many, they gather at one node or another
+/// for tens of seconds, and none has yet done so in the first ones.
+const STATIC_S: (f64, f64) = (60.0, 60.0);
 /// Pieces of time that throughput is looked at in, so that single statements do not count.
 const WINDOW_TICKS: usize = 20;
 /// In the first seconds of a phase statements queue up where they will wait: throughput says nothing yet.

@@ -20,6 +20,12 @@ const LEGEND_ROW: f64 = 18.0;
 const RIGHT: f64 = 16.0;
 /// Lines of more points than this are drawn without marks.
 const MARKED_MAX: usize = 40;
+/// Names of what went on: how many rows of them, how high one is, how wide a character of 11 pixels at most, and the
+/// least that is left between two.
+const NAME_ROWS: usize = 6;
+const NAME_ROW: f64 = 13.0;
+const NAME_CHARACTER: f64 = 7.0;
+const NAME_GAP: f64 = 3.0;
 
 /// What is drawn.
 pub(crate) struct Chart<'a> {
@@ -41,7 +47,7 @@ pub(crate) struct Chart<'a> {
 pub(crate) struct Mark {
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// Written at the top.
+    /// Written at the bottom; of those that follow each other at once the first and the last one's.
     pub(crate) label: String,
     /// Shown to who points at it.
     pub(crate) told: String,
@@ -102,13 +108,7 @@ impl Chart<'_> {
             body.path(format_args!("M{at:.1} {floor:.1}v5"), "stroke=\"#767676\"");
             body.text(at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
         }
-        for (i, mark) in self.marks.iter().enumerate() {
-            let (left, right) = (place(mark.from), place(mark.to));
-            body.told_rect(left, TOP, (right - left).max(1.5), HEIGHT, "fill=\"#c9d7ea\" stroke=\"none\"", &mark.told);
-            // Those that follow each other at once are told apart by their height.
-            let y = TOP + HEIGHT - 6.0 - 13.0 * (i % 4) as f64;
-            body.text((left + right) / 2.0, y, "text-anchor=\"middle\" font-size=\"11\" fill=\"#444\"", &mark.label);
-        }
+        self.draw_marks(body, &place);
         for (i, series) in self.series.iter().enumerate() {
             let points: Vec<(f64, f64)> = series.points().iter().map(|p| (place(p.0), y.place(p.1))).collect();
             body.polyline(points.iter().copied(), &stroke(i, dashes(i, series)));
@@ -121,6 +121,20 @@ impl Chart<'_> {
             }
         }
         Some(())
+    }
+
+    /// Shades what went on, and writes what it is called: names after all shades, which would lie on top of them.
+    fn draw_marks(&self, body: &mut Drawing, place: &dyn Fn(f64) -> f64) {
+        for mark in self.marks {
+            let (left, right) = (place(mark.from), place(mark.to));
+            body.told_rect(left, TOP, (right - left).max(1.5), HEIGHT, "fill=\"#c9d7ea\" stroke=\"none\"", &mark.told);
+        }
+        let spans: Vec<(f64, f64, &str)> =
+            self.marks.iter().map(|mark| (place(mark.from), place(mark.to), mark.label.as_str())).collect();
+        for Named { at, row, name } in named(&spans) {
+            let y = TOP + HEIGHT - 6.0 - NAME_ROW * row as f64;
+            body.text(at, y, "text-anchor=\"middle\" font-size=\"11\" fill=\"#444\"", &name);
+        }
     }
 
     fn draw_bars(&self, body: &mut Drawing, y: &Scale) {
@@ -176,6 +190,38 @@ impl Chart<'_> {
         }
         LEGEND_ROW * self.series.len() as f64
     }
+}
+
+/// What is written for marks that follow each other.
+struct Named {
+    /// The middle of it.
+    at: f64,
+    /// How many rows above the lowest one.
+    row: usize,
+    name: String,
+}
+
+/// The names of marks from and to places of x: one for those that follow each other at once, none on top of another.
+/// Those for which no row is free are left out.
+fn named(spans: &[(f64, f64, &str)]) -> Vec<Named> {
+    let mut runs: Vec<(f64, f64, &str, &str)> = Vec::new();
+    for (left, right, label) in spans {
+        match runs.last_mut() {
+            Some(run) if left - run.1 < NAME_GAP => (run.1, run.3) = (run.1.max(*right), *label),
+            _ => runs.push((*left, *right, *label, *label)),
+        }
+    }
+    let mut ends = [f64::NEG_INFINITY; NAME_ROWS];
+    let mut all = Vec::new();
+    for (left, right, first, last) in runs {
+        let name = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let half = name.chars().count() as f64 * NAME_CHARACTER / 2.0;
+        let at = ((left + right) / 2.0).clamp(LEFT + half, (LEFT + WIDTH - half).max(LEFT + half));
+        let Some(row) = ends.iter().position(|end| end + NAME_GAP <= at - half) else { continue };
+        ends[row] = at + half;
+        all.push(Named { at, row, name });
+    }
+    all
 }
 
 /// The y axis.
@@ -257,6 +303,42 @@ mod tests {
         assert!(scale.place(scale.high) < scale.place(scale.low));
         let flat = Scale::of(0.0, 0.0);
         assert!(flat.place(0.0).is_finite());
+    }
+
+    #[test]
+    fn names_of_marks_are_neither_covered_nor_on_top_of_each_other() {
+        let spans: Vec<(f64, f64, String)> =
+            (0..60).map(|i| (70.0 + 5.0 * f64::from(i), 71.0 + 5.0 * f64::from(i), i.to_string())).collect();
+        let spans: Vec<(f64, f64, &str)> = spans.iter().map(|(from, to, name)| (*from, *to, name.as_str())).collect();
+        let all = named(&spans);
+        assert!(all.len() > 30, "{} of 60", all.len());
+        let half = |of: &Named| of.name.len() as f64 * NAME_CHARACTER / 2.0;
+        for (place, of) in all.iter().enumerate() {
+            let others = all[..place].iter().filter(|other| other.row == of.row);
+            assert!(others.into_iter().all(|other| other.at + half(other) < of.at - half(of)), "{}", of.name);
+        }
+        let together = named(&[(70.0, 75.0, "1"), (75.0, 80.0, "2"), (81.0, 90.0, "3"), (200.0, 201.0, "4")]);
+        let names: Vec<&str> = together.iter().map(|of| of.name.as_str()).collect();
+        assert_eq!(names, ["1-3", "4"]);
+        let mark = |from, label: &str| Mark { from, to: from + 1.0, label: label.to_string(), told: String::new() };
+        let mut line = Series::new(ResultKind::Simulated, "line");
+        for x in [0.0, 100.0] {
+            line.add(ResultKind::Simulated, x, 1.0, axis_number(x)).expect("one kind");
+        }
+        let marks = [mark(10.0, "first"), mark(40.0, "second")];
+        let chart = Chart {
+            title: "Runs",
+            x: "seconds",
+            y: "throughput",
+            kind: ResultKind::Simulated,
+            log_x: false,
+            bars: false,
+            series: &[line],
+            marks: &marks,
+        };
+        let svg = chart.draw().expect("points");
+        let last_shade = svg.rfind("#c9d7ea").expect("shades");
+        assert!(svg.find(">first<").is_some_and(|at| at > last_shade), "no shade is drawn over a name");
     }
 
     #[test]
