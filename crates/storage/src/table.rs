@@ -68,7 +68,8 @@ impl TableVersion {
         self.parts.iter().flat_map(|part| &part.segments)
     }
 
-    /// Bytes of codes, dictionaries, values, indexes and bitmaps in memory; a dictionary that segments share counts once.
+    /// Bytes of codes, dictionaries, values, indexes and bitmaps in memory; a dictionary that segments share counts
+    /// once.
     pub fn bytes(&self) -> usize {
         let mut seen = HashSet::new();
         let mut bytes = 0;

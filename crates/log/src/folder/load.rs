@@ -73,7 +73,7 @@ impl Folder {
     /// stays there until it is read, whatever checkpoints are made meanwhile.
     ///
     /// # Errors
-    /// [`ReadError`]: its files are not there, or are not those that the checkpoint refers to; there is no memory for it.
+    /// [`ReadError`]: its files are not there, or are not those that the checkpoint refers to; there is no memory.
     ///
     /// # Panics
     /// For a segment that the checkpoint does not have, or another number of allocators than of columns.

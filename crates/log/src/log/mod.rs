@@ -1,8 +1,8 @@
 //! The log of commits: records in the order of their numbers, in files that are made before they are needed.
 //!
 //! A record gets its place when it is appended, so its order is that of the calls, and it is refused there and then if
-//! there is no room. It stays in a buffer until one of those who wait for theirs writes and syncs for all: the *leader*.
-//! Who does not wait is covered by the next leader, or by [`Log::flush`].
+//! there is no room. It stays in a buffer until one of those who wait for theirs writes and syncs for all: the
+//! *leader*. Who does not wait is covered by the next leader, or by [`Log::flush`].
 //!
 //! ```text
 //! log-0000000000000007:  head (first LSN 41) | frame 41 | frame 42 | frame 43 | zeros, as far as the file was made
@@ -20,9 +20,9 @@
 //!   was refused left behind has no end and is overwritten by the next.
 //!
 //! # Limits
-//! Files are not used again, but removed by checkpoints. A record has less than 4 GiB. A file's room is taken when it is
-//! made, so the buffer finds it; where a file system has none after all, that ends writing, since others have seen what
-//! the buffer has.
+//! Files are not used again, but removed by checkpoints. A record has less than 4 GiB. A file's room is taken when it
+//! is made, so the buffer finds it; where a file system has none after all, that ends writing, since others have seen
+//! what the buffer has.
 
 mod frame;
 mod read;

@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use sched::Statement;
 
-use crate::catalog::TableMeta;
-
 /// A delta of more rows or statements, dead ones included, is merged.
 const DELTA_ROWS_MAX: usize = 32 * 1024;
 /// So is one of more bytes. One of more than a quarter of those that the database has left is merged by who writes it:
@@ -116,14 +114,14 @@ enum Phase {
 /// The right to merge a table's delta.
 #[derive(Debug)]
 pub(crate) struct MergeTurn {
-    meta: Arc<TableMeta>,
+    merges: Arc<Merges>,
     began: Instant,
     is_ended: bool,
 }
 
 /// The right to compact a table's segments.
 #[derive(Debug)]
-pub(crate) struct CompactionTurn(Arc<TableMeta>);
+pub(crate) struct CompactionTurn(Arc<Merges>);
 
 impl Merges {
     /// Whether `statement` shall have the workers merge, which nobody does yet.
@@ -203,17 +201,17 @@ impl Merges {
 
 impl MergeTurn {
     /// For the workers; `None` where somebody else was faster.
-    pub(crate) fn of_workers(meta: &Arc<TableMeta>) -> Option<MergeTurn> {
-        let mut state = meta.merges.state.lock();
+    pub(crate) fn of_workers(merges: &Arc<Merges>) -> Option<MergeTurn> {
+        let mut state = merges.state.lock();
         let Phase::Queued(statement) = &state.phase else { return None };
         state.phase = Phase::Running(Some(Arc::clone(statement)));
-        Some(MergeTurn::new(meta))
+        Some(MergeTurn::new(merges))
     }
 
     /// For a statement that writes: `Ok(None)` where somebody merges already, an error where the table has to be left
     /// alone.
-    pub(crate) fn of_writer(meta: &Arc<TableMeta>, now: Instant) -> Result<Option<MergeTurn>, ()> {
-        let mut state = meta.merges.state.lock();
+    pub(crate) fn of_writer(merges: &Arc<Merges>, now: Instant) -> Result<Option<MergeTurn>, ()> {
+        let mut state = merges.state.lock();
         if matches!(state.phase, Phase::Running(_)) {
             return Ok(None);
         }
@@ -221,11 +219,11 @@ impl MergeTurn {
             return Err(());
         }
         state.phase = Phase::Running(None);
-        Ok(Some(MergeTurn::new(meta)))
+        Ok(Some(MergeTurn::new(merges)))
     }
 
-    fn new(meta: &Arc<TableMeta>) -> MergeTurn {
-        MergeTurn { meta: Arc::clone(meta), began: Instant::now(), is_ended: false }
+    fn new(merges: &Arc<Merges>) -> MergeTurn {
+        MergeTurn { merges: Arc::clone(merges), began: Instant::now(), is_ended: false }
     }
 
     /// Gives it back.
@@ -235,7 +233,7 @@ impl MergeTurn {
 
     fn give_back(&mut self, merged: &Merged) {
         self.is_ended = true;
-        let mut state = self.meta.merges.state.lock();
+        let mut state = self.merges.state.lock();
         state.phase = Phase::Rests;
         match merged {
             Merged::Rows(rows) => {
@@ -251,7 +249,7 @@ impl MergeTurn {
             }
             Merged::Nothing | Merged::GivenUp => {}
         }
-        self.meta.merges.ended.notify_all();
+        self.merges.ended.notify_all();
     }
 }
 
@@ -265,24 +263,24 @@ impl Drop for MergeTurn {
 
 impl CompactionTurn {
     /// On behalf of a statement; `None` where somebody compacts already, or that has failed just now.
-    pub(crate) fn begin(meta: &Arc<TableMeta>, statement: &Arc<Statement>, now: Instant) -> Option<CompactionTurn> {
-        let mut state = meta.merges.state.lock();
+    pub(crate) fn begin(merges: &Arc<Merges>, statement: &Arc<Statement>, now: Instant) -> Option<CompactionTurn> {
+        let mut state = merges.state.lock();
         if state.compaction.is_some() || state.compacts_not_before.is_some_and(|at| at > now) {
             return None;
         }
         state.compaction = Some(Arc::clone(statement));
-        Some(CompactionTurn(Arc::clone(meta)))
+        Some(CompactionTurn(Arc::clone(merges)))
     }
 
     /// It has failed: the table is left alone for a while.
     pub(crate) fn rest(self, now: Instant) {
-        self.0.merges.state.lock().compacts_not_before = Some(now + REST_AFTER_FAILURE);
+        self.0.state.lock().compacts_not_before = Some(now + REST_AFTER_FAILURE);
     }
 }
 
 impl Drop for CompactionTurn {
     fn drop(&mut self) {
-        self.0.merges.state.lock().compaction = None;
+        self.0.state.lock().compaction = None;
     }
 }
 
@@ -292,8 +290,8 @@ mod tests {
 
     use super::*;
 
-    fn meta() -> Arc<TableMeta> {
-        Arc::new(TableMeta::new(Budget::unlimited()))
+    fn merges() -> Arc<Merges> {
+        Arc::default()
     }
 
     #[test]
@@ -314,40 +312,38 @@ mod tests {
 
     #[test]
     fn one_merges_at_a_time_and_a_failure_is_not_repeated_at_once() {
-        let (meta, now) = (meta(), Instant::now());
+        let (merges, now) = (merges(), Instant::now());
         let statement = Statement::new(1, Budget::unlimited());
-        assert!(MergeTurn::of_workers(&meta).is_none(), "nothing is queued");
-        assert!(meta.merges.queue(&statement, now) && !meta.merges.queue(&statement, now));
-        assert!(meta.merges.report().is_merging);
+        assert!(MergeTurn::of_workers(&merges).is_none(), "nothing is queued");
+        assert!(merges.queue(&statement, now) && !merges.queue(&statement, now));
+        assert!(merges.report().is_merging);
         // A statement that writes is faster than the workers.
-        let turn = MergeTurn::of_writer(&meta, now).unwrap().unwrap();
-        assert!(MergeTurn::of_workers(&meta).is_none());
-        assert!(matches!(MergeTurn::of_writer(&meta, now), Ok(None)));
+        let turn = MergeTurn::of_writer(&merges, now).unwrap().unwrap();
+        assert!(MergeTurn::of_workers(&merges).is_none());
+        assert!(matches!(MergeTurn::of_writer(&merges, now), Ok(None)));
         turn.end(&Merged::Rows(7));
-        let report = meta.merges.report();
+        let report = merges.report();
         assert_eq!((report.is_merging, report.done, report.last_rows), (false, 1, Some(7)));
         // One that is dropped, by a panic say, has failed.
-        assert!(meta.merges.queue(&statement, Instant::now()));
-        drop(MergeTurn::of_workers(&meta).unwrap());
-        assert!(!meta.merges.queue(&statement, Instant::now()));
-        assert!(MergeTurn::of_writer(&meta, Instant::now()).is_err());
-        assert!(meta.merges.report().failure.is_some());
+        assert!(merges.queue(&statement, Instant::now()));
+        drop(MergeTurn::of_workers(&merges).unwrap());
+        assert!(!merges.queue(&statement, Instant::now()));
+        assert!(MergeTurn::of_writer(&merges, Instant::now()).is_err());
+        assert!(merges.report().failure.is_some());
         let later = Instant::now() + REST_AFTER_FAILURE;
-        assert!(meta.merges.queue(&statement, later));
-        meta.merges.stop();
+        assert!(merges.queue(&statement, later));
+        merges.stop();
         assert!(statement.is_cancelled());
-        MergeTurn::of_workers(&meta).unwrap().end(&Merged::GivenUp);
-        meta.merges.wait(Duration::from_secs(60));
-        let compaction = CompactionTurn::begin(&meta, &statement, Instant::now()).unwrap();
-        assert!(
-            CompactionTurn::begin(&meta, &statement, Instant::now()).is_none() && meta.merges.report().is_compacting
-        );
+        MergeTurn::of_workers(&merges).unwrap().end(&Merged::GivenUp);
+        merges.wait(Duration::from_secs(60));
+        let compaction = CompactionTurn::begin(&merges, &statement, Instant::now()).unwrap();
+        assert!(CompactionTurn::begin(&merges, &statement, Instant::now()).is_none() && merges.report().is_compacting);
         drop(compaction);
-        assert!(!meta.merges.report().is_compacting);
+        assert!(!merges.report().is_compacting);
         // What has failed rests.
         let now = Instant::now();
-        CompactionTurn::begin(&meta, &statement, now).unwrap().rest(now);
-        assert!(CompactionTurn::begin(&meta, &statement, now).is_none());
-        assert!(CompactionTurn::begin(&meta, &statement, now + REST_AFTER_FAILURE).is_some());
+        CompactionTurn::begin(&merges, &statement, now).unwrap().rest(now);
+        assert!(CompactionTurn::begin(&merges, &statement, now).is_none());
+        assert!(CompactionTurn::begin(&merges, &statement, now + REST_AFTER_FAILURE).is_some());
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod merges;
 pub(crate) mod placement;
 pub(crate) mod report;
 pub(crate) mod snapshot;
+mod table_meta;
 pub(crate) mod transactions;
 pub(crate) mod units;
 mod workers;
@@ -49,17 +50,15 @@ use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
-use crate::catalog::locks::TableLocks;
-use crate::catalog::merges::Merges;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
 use crate::catalog::units::Units;
-use crate::catalog::write_turns::WriteTurns;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 
 pub(crate) use snapshot::Snapshot;
+pub(crate) use table_meta::{TableMeta, writes_until_now};
 pub(crate) use workers::{Alone, Workers};
 
 /// The catalog's name in three-part names.
@@ -94,83 +93,6 @@ impl Name {
     /// The name as a user would write it: without the default schema.
     pub(crate) fn shown(&self) -> String {
         if self.schema == DEFAULT_SCHEMA { self.table.clone() } else { format!("{}.{}", self.schema, self.table) }
-    }
-}
-
-/// What belongs to a table for as long as it exists, whatever its rows.
-#[derive(Debug)]
-pub(crate) struct TableMeta {
-    /// Of the statements that write the table.
-    pub write_turns: WriteTurns,
-    /// Of its delta.
-    pub merges: Merges,
-    /// What transactions have locked of it.
-    pub locks: TableLocks,
-    budget: Arc<Budget>,
-    written_rows: AtomicU64,
-    /// When it was last written: see [`TableMeta::wrote`].
-    last_write: AtomicU64,
-    /// Whether all of it is in memory.
-    is_resident: AtomicBool,
-}
-
-/// Writes of tables that were committed, of any database.
-static WRITES: AtomicU64 = AtomicU64::new(1);
-
-/// How many writes were committed by now: those that a snapshot which is taken afterwards does not have come later, by
-/// [`TableMeta::last_write`].
-pub(crate) fn writes_until_now() -> u64 {
-    WRITES.load(Ordering::Acquire)
-}
-
-impl TableMeta {
-    /// Of a table that nobody has written, charged to `budget`.
-    pub(crate) fn new(budget: Arc<Budget>) -> TableMeta {
-        TableMeta {
-            write_turns: WriteTurns::default(),
-            merges: Merges::default(),
-            locks: TableLocks::default(),
-            budget,
-            written_rows: AtomicU64::new(0),
-            last_write: AtomicU64::new(0),
-            is_resident: AtomicBool::new(true),
-        }
-    }
-
-    /// Whether no column of it is on the disk alone; for good once it is.
-    pub(crate) fn is_resident(&self) -> bool {
-        self.is_resident.load(Ordering::Acquire)
-    }
-
-    /// Tells whether all of it is in memory.
-    pub(crate) fn set_resident(&self, is_resident: bool) {
-        self.is_resident.store(is_resident, Ordering::Release);
-    }
-
-    /// Rows were added or died, and are seen so: told by who has the table's turn still.
-    pub(crate) fn wrote(&self, rows: usize) {
-        self.written_rows.fetch_add(rows as u64, Ordering::Relaxed);
-        self.last_write.fetch_max(WRITES.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
-    }
-
-    /// The number of the last write, as [`writes_until_now`] counts them; for who has the table's turn.
-    pub(crate) fn last_write(&self) -> u64 {
-        self.last_write.load(Ordering::Acquire)
-    }
-
-    /// Rows that were added and that died since the process began, or more.
-    pub(crate) fn written_rows(&self) -> u64 {
-        self.written_rows.load(Ordering::Relaxed)
-    }
-
-    /// The budget that the table's memory counts in.
-    pub(crate) fn budget(&self) -> &Arc<Budget> {
-        &self.budget
-    }
-
-    /// The budget that the table's memory counts in; what belongs to no column lies on the node of whoever writes it.
-    pub(crate) fn allocator(&self) -> Allocator {
-        Allocator::new(Policy::Local, Arc::clone(&self.budget))
     }
 }
 

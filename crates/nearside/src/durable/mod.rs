@@ -24,6 +24,7 @@
 mod capture;
 mod limits;
 mod record;
+mod rest;
 mod restore;
 #[cfg(test)]
 mod tests;

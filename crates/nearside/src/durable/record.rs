@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
 use crate::catalog::journal::WrittenRows;
+use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
-use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 const STATE: u8 = 1;
@@ -411,37 +411,6 @@ fn read_rows(mut rest: Rest<'_>, has_values: bool, schema_of: &SchemaOf<'_>) -> 
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Rest<'a>(pub(super) &'a [u8]);
-
-impl<'a> Rest<'a> {
-    pub(super) fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(|| malformed("it ends too early"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| malformed("it ends too early"))
-    }
-
-    pub(super) fn u8(&mut self) -> Result<u8> {
-        Ok(u8::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn len(&mut self) -> Result<usize> {
-        usize::try_from(self.u64()?).map_err(|_| malformed("it is longer than memory"))
-    }
-}
-
 fn ipc(batch: &RecordBatch) -> Result<Vec<u8>> {
     let mut writer = StreamWriter::try_new(Vec::new(), batch.schema_ref())?;
     writer.write(batch)?;
@@ -452,11 +421,4 @@ fn ipc(batch: &RecordBatch) -> Result<Vec<u8>> {
 fn batch_of(bytes: &[u8]) -> Result<RecordBatch> {
     let mut reader = StreamReader::try_new(Cursor::new(bytes), None)?;
     reader.next().ok_or_else(|| malformed("a batch is missing"))?.map_err(Error::from)
-}
-
-pub(super) fn malformed(what: &str) -> Error {
-    Error::disk(
-        SqlState::DataCorrupted,
-        format!("a commit is not what was written: {what}; restore the folder from a backup"),
-    )
 }

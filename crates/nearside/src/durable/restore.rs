@@ -24,9 +24,9 @@ use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, malformed,
-    read,
+    Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, read,
 };
+use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;

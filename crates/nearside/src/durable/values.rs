@@ -23,7 +23,7 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use crate::durable::record::{Rest, malformed};
+use crate::durable::rest::{Rest, malformed};
 use crate::error::Result;
 
 /// More rows are written as arrow has them.

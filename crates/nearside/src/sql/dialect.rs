@@ -1,8 +1,8 @@
 //! How texts are tokenised and parsed: statements as the permissive dialect has them, operators as PostgreSQL has them.
 //!
-//! PostgreSQL's manual, section 4.1.6: `^` is the power of a number and stronger than `*`, every operator without a level
-//! of its own (`||`, `&`, `#`, `~`, `->`, ..) is weaker than `+` and stronger than comparisons, a sign is stronger than
-//! `^`.
+//! PostgreSQL's manual, section 4.1.6: `^` is the power of a number and stronger than `*`, every operator without a
+//! level of its own (`||`, `&`, `#`, `~`, `->`, ..) is weaker than `+` and stronger than comparisons, a sign is
+//! stronger than `^`.
 
 use std::any::TypeId;
 

@@ -78,7 +78,7 @@ fn merge_once_idle(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>, rest: 
 /// statement that has written and has given its turn back; it ends early where that is stopped or cannot help.
 pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningStatement>) {
     while meta.merges.is_huge() && meta.locks.other_owner(None).is_none() && running.check().is_ok() {
-        match MergeTurn::of_writer(meta, Instant::now()) {
+        match MergeTurn::of_writer(&meta.merges, Instant::now()) {
             Err(()) => return,
             Ok(None) => meta.merges.wait(WAIT),
             Ok(Some(turn)) => {
@@ -111,7 +111,7 @@ fn merge_in_background(inner: &Arc<Inner>, table: u64, meta: &Arc<TableMeta>) ->
     let (of, meta, workers) = (Arc::downgrade(inner), Arc::clone(meta), Arc::clone(&statement));
     inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
         let Some(inner) = of.upgrade() else { return };
-        let Some(turn) = MergeTurn::of_workers(&meta) else { return };
+        let Some(turn) = MergeTurn::of_workers(&meta.merges) else { return };
         if !may_merge(&inner) {
             // Who writes next does it, or whoever finds the table idle.
             turn.end(&Merged::GivenUp);
@@ -135,7 +135,7 @@ fn compact_in_background(inner: &Arc<Inner>, table: u64) {
         return;
     }
     let statement = background::statement(inner, "compacting segments");
-    let Some(turn) = CompactionTurn::begin(&entry.meta, &statement, Instant::now()) else { return };
+    let Some(turn) = CompactionTurn::begin(&entry.meta.merges, &statement, Instant::now()) else { return };
     let (of, workers) = (Arc::downgrade(inner), Arc::clone(&statement));
     inner.scheduler.spawn(&statement, Affinity::Anywhere, move || {
         let Some(inner) = of.upgrade() else { return };
