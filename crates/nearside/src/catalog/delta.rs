@@ -17,7 +17,7 @@
 //! to tell the ranges of their parts: their statements make segments.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
@@ -45,7 +45,24 @@ pub(crate) struct TableDelta {
     /// The keys of added rows.
     pub keys: Arc<DeltaKeys>,
     /// The newest rows that somebody scanned.
-    whole: Mutex<Option<(DeltasView, Arc<TableVersion>)>>,
+    whole: Mutex<Option<Whole>>,
+}
+
+/// Rows of a table as somebody scanned them.
+#[derive(Debug)]
+struct Whole {
+    /// Whose rows they are beside the delta's: who makes segments of a table keeps a delta that has no row.
+    base: Weak<TableVersion>,
+    view: DeltasView,
+    rows: Arc<TableVersion>,
+}
+
+impl Whole {
+    /// Whether they are what a reader of a version of the delta sees over this base.
+    fn is_of(&self, base: &Arc<TableVersion>, version: u64) -> bool {
+        // As long as it is known here, no other one can lie in its place.
+        std::ptr::eq(self.base.as_ptr(), Arc::as_ptr(base)) && self.view.version() == version
+    }
 }
 
 /// The keys of one generation of a delta: for each unique index of the table, in their order, from the key's code to
@@ -265,10 +282,8 @@ impl TableEntry {
     pub(crate) fn view_and_whole(&self, delta: &TableDelta, version: u64) -> Result<(DeltasView, Arc<TableVersion>)> {
         let version = if version == u64::MAX { delta.keys.told() } else { version };
         let seen = delta.rows.newest_seen(version);
-        if let Some((view, whole)) = delta.whole.lock().as_ref()
-            && view.version() == seen
-        {
-            return Ok((view.clone(), Arc::clone(whole)));
+        if let Some(known) = delta.whole.lock().as_ref().filter(|known| known.is_of(&self.base, seen)) {
+            return Ok((known.view.clone(), Arc::clone(&known.rows)));
         }
         let allocator = self.meta.allocator();
         let allocators = |part: usize| {
@@ -280,10 +295,11 @@ impl TableEntry {
         let mut known = delta.whole.lock();
         match known.as_ref() {
             // Another reader was first.
-            Some((view, whole)) if view.version() == seen => Ok((view.clone(), Arc::clone(whole))),
-            Some((newer, _)) if newer.version() > seen => Ok((view, made)),
+            Some(known) if known.is_of(&self.base, seen) => Ok((known.view.clone(), Arc::clone(&known.rows))),
+            Some(newer) if newer.view.version() > seen => Ok((view, made)),
             _ => {
-                *known = Some((view.clone(), Arc::clone(&made)));
+                let base = Arc::downgrade(&self.base);
+                *known = Some(Whole { base, view: view.clone(), rows: Arc::clone(&made) });
                 Ok((view, made))
             }
         }

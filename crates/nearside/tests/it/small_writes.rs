@@ -798,3 +798,40 @@ fn statements_of_one_shape_do_what_each_does_by_itself() {
         assert_eq!(rows(&shaped, "SELECT * FROM shaped WHERE k = 100001")[0].len() as i64, 7 + round);
     }
 }
+
+/// A transaction holds a row, so that a table which is made into segments keeps a delta without a row: what others have
+/// written is seen.
+#[test]
+fn segments_beside_rows_that_are_held_are_seen() {
+    for (write, expected) in [
+        ("INSERT INTO t SELECT value, 'new' FROM generate_series(1001, 100000)", 99_000),
+        (
+            "INSERT INTO t SELECT value, 'new' FROM generate_series(2, 100000) ON CONFLICT (k) DO UPDATE SET s = 'new'",
+            99_999,
+        ),
+        ("INSERT INTO t SELECT value, 'new' FROM generate_series(2, 100000) ON CONFLICT (k) DO NOTHING", 99_000),
+        ("UPDATE t SET s = 'new' WHERE k > 1", 999),
+        ("DELETE FROM t WHERE k > 1; INSERT INTO t SELECT value, 'new' FROM generate_series(2, 100000)", 99_999),
+        (
+            "SET nearside.small_writes = false; INSERT INTO t VALUES (1001, 'new'); UPDATE t SET s = 'new' WHERE k = 2",
+            2,
+        ),
+    ] {
+        let database = database();
+        let (session, holder) = (database.session(), database.session());
+        session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s TEXT)").unwrap();
+        session.execute("INSERT INTO t SELECT value, 'old' FROM generate_series(1, 1000)").unwrap();
+        holder.execute("BEGIN; UPDATE t SET s = 'held' WHERE k = 1").unwrap();
+        for round in 0..2 {
+            if round == 0 {
+                session.execute(write).unwrap_or_else(|error| panic!("{write}: {error}"));
+            } else {
+                session.execute("UPDATE t SET s = s WHERE k > 1").unwrap();
+            }
+            assert_eq!(number(&session, "SELECT count(*) FROM t WHERE s = 'new'"), expected, "{write}, {round}");
+        }
+        holder.execute("COMMIT").unwrap();
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE s = 'held'"), 1, "{write}");
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE s = 'new'"), expected, "{write}");
+    }
+}
