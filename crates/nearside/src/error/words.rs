@@ -268,6 +268,9 @@ fn of_operator(text: &str) -> Option<String> {
     {
         return Some(format!("there is no {operation}; cast one side"));
     }
+    if let Some(operation) = text.strip_prefix("Cannot infer common type for bitwise operation ") {
+        return Some(format!("there is no {}; cast one side", operation.replace("BIT_XOR", "#")));
+    }
     if let Some(rest) = text.strip_prefix("There isn't a common type to coerce ")
         && let Some((types, operator)) = rest.split_once(" in ")
         && let Some((left, right)) = types.split_once(" and ")

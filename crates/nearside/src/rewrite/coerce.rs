@@ -17,7 +17,9 @@ use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Subquery, cast, lit, when};
+use datafusion_expr::{
+    Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast, lit, when,
+};
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::Analyzer;
 
@@ -182,6 +184,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if let Some(day) = days::counted(&binary, schema) {
                 return Ok(Transformed::yes(day));
             }
+            has_bits(&binary, schema)?;
             let matches = in_operator(&mut binary)?;
             let shifts = days::shifted(binary.op, &mut binary.left, &mut binary.right, schema);
             let mut sides = [*binary.left, *binary.right];
@@ -243,6 +246,24 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Refuses an operator on bits over numbers that have none: DataFusion would round them.
+fn has_bits(binary: &BinaryExpr, schema: &DFSchema) -> Result<()> {
+    let shown = match binary.op {
+        Operator::BitwiseAnd => "&",
+        Operator::BitwiseOr => "|",
+        Operator::BitwiseXor => "#",
+        Operator::BitwiseShiftLeft => "<<",
+        Operator::BitwiseShiftRight => ">>",
+        _ => return Ok(()),
+    };
+    let (Ok(left), Ok(right)) = (binary.left.get_type(schema), binary.right.get_type(schema)) else { return Ok(()) };
+    if [&left, &right].into_iter().any(|of| of.is_floating() || of.is_decimal()) {
+        let message = format!("there is no {left} {shown} {right}; cast both sides to an integer type");
+        return Err(Error::plan(SqlState::UndefinedFunction, message).into_datafusion());
+    }
+    Ok(())
 }
 
 /// Refuses a BETWEEN over types that nothing compares: DataFusion takes that for a bug of its own.

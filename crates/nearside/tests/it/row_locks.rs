@@ -1,12 +1,12 @@
 //! SELECT .. FOR UPDATE and its like, and LOCK TABLE: who waits for whom, what is left out, what is seen then.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
-use nearside::{Database, Error, Outcome, ScalarValue, Session, SqlState};
+use nearside::{Database, ScalarValue, Session, SqlState};
 use random::Random;
 
-use crate::read::{database, number, rows};
+use crate::read::{database, number};
+use crate::transactions::{fails, line, run, until_one_waits};
 
 const JOBS: &str = "CREATE TABLE jobs (id BIGINT PRIMARY KEY, state TEXT, n BIGINT);
     INSERT INTO jobs VALUES (1, 'new', 10), (2, 'new', 20), (3, 'new', 30), (4, 'done', 40)";
@@ -16,32 +16,6 @@ fn with(database: &Database, sql: &str) -> Session {
     let session = database.session();
     run(&session, sql);
     session
-}
-
-fn run(session: &Session, sql: &str) {
-    match session.execute(sql) {
-        Ok(Outcome::Done(_)) => {}
-        Ok(Outcome::Rows(rows)) => drop(rows.collect_all().unwrap_or_else(|e| panic!("{sql}: {e}"))),
-        Err(error) => panic!("{sql}: {error}"),
-    }
-}
-
-fn fails(session: &Session, sql: &str) -> Error {
-    match session.query(sql).and_then(|rows| rows.collect_all()) {
-        Ok(_) => panic!("{sql}: it should fail"),
-        Err(error) => error,
-    }
-}
-
-fn line(session: &Session, sql: &str) -> String {
-    rows(session, sql).iter().map(|row| row.join(",")).collect::<Vec<_>>().join(" ")
-}
-
-fn until_one_waits(database: &Database) {
-    let (session, begun) = (database.session(), Instant::now());
-    while number(&session, "SELECT count(*) FROM nearside.transactions WHERE waits_for IS NOT NULL") == 0 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody waits");
-    }
 }
 
 /// What a statement gives that has to wait until `meanwhile` is done.
@@ -79,7 +53,7 @@ fn rows_that_are_locked_are_waited_for_and_read_anew() {
     });
     assert_eq!(found, "1,11");
     run(&own, "BEGIN");
-    let found = waits(&database, &own, "UPDATE jobs SET n = n + 100 WHERE id = 1", || run(&other, "COMMIT"));
+    let found = waits(&database, &own, "UPDATE jobs SET n = n + 100 WHERE id = 1", || drop(run(&other, "COMMIT")));
     assert_eq!(found, "done");
     run(&own, "COMMIT");
     assert_eq!(line(&own, "SELECT id, n FROM jobs ORDER BY id"), "1,111 2,25 3,31 4,40");
@@ -97,7 +71,7 @@ fn a_statement_by_itself_waits_and_locks_until_it_ends() {
     let own = with(&database, JOBS);
     let other = database.session();
     run(&own, "BEGIN; UPDATE jobs SET n = 11 WHERE id = 1");
-    let found = waits(&database, &other, "SELECT n FROM jobs WHERE id = 1 FOR SHARE", || run(&own, "COMMIT"));
+    let found = waits(&database, &other, "SELECT n FROM jobs WHERE id = 1 FOR SHARE", || drop(run(&own, "COMMIT")));
     assert_eq!(found, "11");
     assert_eq!(line(&other, "SELECT n FROM jobs WHERE id = 1 FOR UPDATE"), "11");
     run(&own, "UPDATE jobs SET n = 12 WHERE id = 1");
@@ -322,7 +296,7 @@ fn tables_are_locked() {
         assert_eq!(error.code(), SqlState::LockNotAvailable, "{mode}: {error}");
     }
     run(&own, "INSERT INTO jobs VALUES (7, 'new', 70); UPDATE jobs SET n = 1 WHERE id = 1");
-    let found = waits(&database, &other, "UPDATE jobs SET n = n + 1 WHERE id = 1", || run(&own, "COMMIT"));
+    let found = waits(&database, &other, "UPDATE jobs SET n = n + 1 WHERE id = 1", || drop(run(&own, "COMMIT")));
     assert_eq!(found, "done");
     run(&other, "COMMIT");
     assert_eq!(line(&own, "SELECT n FROM jobs WHERE id IN (1, 7) ORDER BY id"), "2 70");
@@ -334,7 +308,7 @@ fn tables_are_locked() {
     run(&third, "ROLLBACK");
     run(&other, "COMMIT");
     run(&other, "BEGIN");
-    let found = waits(&database, &other, "ALTER TABLE jobs ADD COLUMN more INT", || run(&own, "COMMIT"));
+    let found = waits(&database, &other, "ALTER TABLE jobs ADD COLUMN more INT", || drop(run(&own, "COMMIT")));
     assert_eq!(found, "done");
     run(&other, "ROLLBACK");
     // Back before it was locked, it is free.
@@ -392,7 +366,7 @@ fn a_queue_gives_each_job_to_one_worker() {
                             run(&worker, &format!("DELETE FROM queue WHERE id = {id}"));
                         }
                         match random.one_in(4) {
-                            true => run(&worker, "ROLLBACK"),
+                            true => drop(run(&worker, "ROLLBACK")),
                             false => {
                                 run(&worker, "COMMIT");
                                 taken.extend(ids);

@@ -18,7 +18,7 @@ fn with(database: &Database, sql: &str) -> Session {
 }
 
 /// Runs statements that succeed; the tag of the last.
-fn run(session: &Session, sql: &str) -> String {
+pub fn run(session: &Session, sql: &str) -> String {
     match session.execute(sql) {
         Ok(Outcome::Done(done)) => done.tag,
         Ok(Outcome::Rows(rows)) => {
@@ -30,7 +30,7 @@ fn run(session: &Session, sql: &str) -> String {
 }
 
 /// Runs a statement that fails.
-fn fails(session: &Session, sql: &str) -> Error {
+pub fn fails(session: &Session, sql: &str) -> Error {
     match session.query(sql).and_then(|rows| rows.collect_all()) {
         Ok(_) => panic!("{sql}: it should fail"),
         Err(error) => error,
@@ -38,12 +38,12 @@ fn fails(session: &Session, sql: &str) -> Error {
 }
 
 /// All rows of a query in one line.
-fn line(session: &Session, sql: &str) -> String {
+pub fn line(session: &Session, sql: &str) -> String {
     rows(session, sql).iter().map(|row| row.join(",")).collect::<Vec<_>>().join(" ")
 }
 
 /// Waits until a transaction waits for another.
-fn until_one_waits(database: &Database) {
+pub fn until_one_waits(database: &Database) {
     let (session, begun) = (database.session(), Instant::now());
     while number(&session, "SELECT count(*) FROM nearside.transactions WHERE waits_for IS NOT NULL") == 0 {
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody waits");
