@@ -444,6 +444,21 @@ fn prepared_writes_do_what_their_texts_do() {
     }
 }
 
+/// A statement that finds nothing begins a delta of no row; who makes segments of the table keeps it.
+#[test]
+fn what_was_scanned_over_an_empty_delta_is_of_the_segments_of_then() {
+    let session = database().session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)").unwrap();
+    session.execute("SET nearside.small_writes = false; INSERT INTO t VALUES (1, 1)").unwrap();
+    session.execute("SET nearside.small_writes = true").unwrap();
+    let delete = session.prepare("DELETE FROM t WHERE k = $1").unwrap();
+    delete.run(&[ScalarValue::Int64(Some(9))]).unwrap();
+    assert_eq!(rows(&session, "SELECT * FROM t ORDER BY k"), [["1", "1"]]);
+    session.execute("SET nearside.small_writes = false").unwrap();
+    session.execute("INSERT INTO t VALUES (2, 2) ON CONFLICT (k) DO UPDATE SET v = excluded.v").unwrap();
+    assert_eq!(rows(&session, "SELECT * FROM t ORDER BY k"), [["1", "1"], ["2", "2"]]);
+}
+
 #[test]
 fn a_delta_is_thrown_away_by_truncate() {
     let session = database().session();
