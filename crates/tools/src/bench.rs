@@ -4,6 +4,7 @@
 //! measured.
 
 mod admission;
+mod checkpoint;
 pub mod clients;
 mod kernels;
 mod keyed;
@@ -52,6 +53,8 @@ enum What {
     Writes(writes::Arguments),
     /// Measure transactions of a row or two by many clients, in a folder or in memory
     Oltp(oltp::Arguments),
+    /// Measure what checkpoints write, and what they cost the queries beside them
+    Checkpoint(checkpoint::Arguments),
     /// Measure planning: prepared, unprepared, and the queries of TPC-H
     Plan(plan::Arguments),
     /// Measure loads: seconds, rows and bytes per second, memory
@@ -89,6 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Keyed(arguments) => keyed::run(arguments),
         What::Writes(arguments) => writes::run(arguments),
         What::Oltp(arguments) => oltp::run(arguments),
+        What::Checkpoint(arguments) => checkpoint::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Load(arguments) => load::run(arguments),
         What::Admission(arguments) => admission::run(arguments),
