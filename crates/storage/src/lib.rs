@@ -94,7 +94,7 @@ pub use index::{Index, IndexKind, IndexRows, indexable};
 pub use kernels::bench;
 pub use mask::{mask_count, mask_positions};
 pub use mover::PlaceReport;
-pub use on_disk::{ColumnOnDisk, ColumnSource, load_columns};
+pub use on_disk::{ColumnOnDisk, ColumnSource, UnreadColumn, UnreadColumns, load_columns, load_columns_with};
 pub use parallel::{CostOf, NodeOf, Parallel, Serial, TaskBody};
 pub use partition::Partitioner;
 pub use place::{place, place_parts, place_rows};

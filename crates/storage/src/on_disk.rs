@@ -14,6 +14,26 @@ use crate::error::StoreError;
 use crate::identity::ColumnId;
 use crate::parallel::{Parallel, map};
 
+/// How many columns nobody has read yet.
+#[derive(Debug, Default)]
+pub struct UnreadColumns(Arc<()>);
+
+/// One of them, until it is dropped: whoever reads the column does so, and who forgets it unread.
+#[derive(Debug)]
+pub struct UnreadColumn(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+
+impl UnreadColumns {
+    /// One more.
+    pub fn one_more(&self) -> UnreadColumn {
+        UnreadColumn(Arc::clone(&self.0))
+    }
+
+    /// Whether there are any.
+    pub fn is_any(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
 /// Where a column is read from.
 pub trait ColumnSource: Send {
     /// The column, in the memory that is meant for it.
@@ -77,7 +97,19 @@ impl ColumnOnDisk {
 /// # Errors
 /// [`StoreError::Source`], [`StoreError::Memory`], [`StoreError::Interrupted`]; some may have come.
 pub fn load_columns(columns: Vec<&Arc<ColumnOnDisk>>, parallel: &dyn Parallel) -> Result<(), StoreError> {
-    map(parallel, columns, &|_| None, &|column: &Arc<ColumnOnDisk>| column.load().map(drop)).map(drop)
+    load_columns_with(columns, parallel, |column| column.load().map(drop))
+}
+
+/// As [`load_columns`], each by a function which [loads](ColumnOnDisk::load) it.
+///
+/// # Errors
+/// Those of the function; [`StoreError::Interrupted`].
+pub fn load_columns_with(
+    columns: Vec<&Arc<ColumnOnDisk>>,
+    parallel: &dyn Parallel,
+    load: impl Fn(&ColumnOnDisk) -> Result<(), StoreError> + Sync,
+) -> Result<(), StoreError> {
+    map(parallel, columns, &|_| None, &|column: &Arc<ColumnOnDisk>| load(column)).map(drop)
 }
 
 impl fmt::Debug for ColumnOnDisk {

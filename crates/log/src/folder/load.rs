@@ -7,7 +7,10 @@ use std::sync::Arc;
 use numa::Reservation;
 use parking_lot::Mutex;
 use storage::persist::{read_column, read_dictionary};
-use storage::{Column, ColumnAllocator, ColumnOnDisk, ColumnSource, Dictionary, Segment, StoreError, StoredColumn};
+use storage::{
+    Column, ColumnAllocator, ColumnOnDisk, ColumnPlacement, ColumnSource, Dictionary, Placement, Segment, StoreError,
+    StoredColumn, UnreadColumn, UnreadColumns,
+};
 
 use super::{Folder, KeptFiles};
 use crate::data::{ItemPlace, OpenData, data_path};
@@ -24,6 +27,7 @@ struct Unread {
     /// The memory that it will take, and its dictionary where no other column has reserved that: nobody else gets it.
     reserved: Mutex<Option<Reservation>>,
     _kept: KeptFiles,
+    _counted: Vec<UnreadColumn>,
 }
 
 impl ColumnSource for Unread {
@@ -70,7 +74,7 @@ impl Folder {
     /// A segment of the checkpoint, whose columns stay on the disk until they are read: then they go into memory of
     /// `allocators`, one for each; `place` is its number within its part. Segments that shared a dictionary share it
     /// again. Several threads may read at once; what is on the disk is not written again by the next checkpoint, and
-    /// stays there until it is read, whatever checkpoints are made meanwhile.
+    /// stays there until it is read, whatever checkpoints are made meanwhile. Until then each counts in all of `unread`.
     ///
     /// # Errors
     /// [`ReadError`]: its files are not there, or are not those that the checkpoint refers to; there is no memory.
@@ -82,6 +86,7 @@ impl Folder {
         segment: usize,
         allocators: Vec<ColumnAllocator>,
         place: usize,
+        unread: &[&UnreadColumns],
     ) -> Result<Segment, ReadError> {
         let entry = &self.opened.segments[segment];
         assert_eq!(entry.columns.len(), allocators.len(), "an allocator for each column");
@@ -91,20 +96,30 @@ impl Folder {
         for (of, allocator) in entry.columns.iter().zip(allocators) {
             let data = sources.open(of.place.file)?;
             data.item(of.place.item)?;
-            let mut bytes = data.item_bytes(of.place.item);
+            let ColumnPlacement { codes, dictionary, .. } = &allocator.placement;
+            let mut bytes = data.item_bytes(of.place.item) * copies(codes);
             if let Some(at) = of.dictionary {
                 let data = sources.open(at.file)?;
                 data.item(at.item)?;
                 if let Entry::Vacant(first) = self.dictionaries.lock().entry(at) {
                     first.insert(Arc::default());
-                    bytes += data.item_bytes(at.item);
+                    bytes += data.item_bytes(at.item) * copies(dictionary);
                 }
             }
             let reserved = Mutex::new(reserve(&allocator, bytes)?);
             let mut kept = self.hold();
             kept.pin(of);
-            let unread = Unread { folder: Arc::clone(self), of: *of, rows, allocator, place, reserved, _kept: kept };
-            let column = ColumnOnDisk::new(rows, Box::new(unread));
+            let source = Unread {
+                folder: Arc::clone(self),
+                of: *of,
+                rows,
+                allocator,
+                place,
+                reserved,
+                _kept: kept,
+                _counted: unread.iter().map(|unread| unread.one_more()).collect(),
+            };
+            let column = ColumnOnDisk::new(rows, Box::new(source));
             self.known.lock().columns.insert(column.id(), *of);
             columns.push(StoredColumn::OnDisk(Arc::new(column)));
         }
@@ -148,6 +163,14 @@ impl Folder {
         let dictionary = Arc::new(dictionary.map_err(|error| ReadError::read_back(data.path(), offset, error))?);
         *slot = Arc::downgrade(&dictionary);
         Ok(dictionary)
+    }
+}
+
+/// How often something lies in memory that is placed so.
+fn copies(placement: &Placement) -> u64 {
+    match placement {
+        Placement::Replicated(nodes) => nodes.len() as u64,
+        _ => 1,
     }
 }
 

@@ -151,7 +151,7 @@ fn what_is_not_read_stays() {
     checkpoint.commit(Lsn(0), b"one").unwrap();
     drop(folder);
     let folder = Arc::new(Folder::open(shared(&files), Path::new(PATH), &options(0)).unwrap());
-    let unread = folder.segment(0, allocators(2), 0).unwrap();
+    let unread = folder.segment(0, allocators(2), 0, &[]).unwrap();
     let mut checkpoint = folder.checkpoint(&|_| true).unwrap();
     checkpoint.segment(&unread).unwrap();
     assert_eq!(checkpoint.commit(Lsn(0), b"two").unwrap().bytes, 0);

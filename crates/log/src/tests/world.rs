@@ -107,7 +107,7 @@ pub fn loaded(
     allocators: &[ColumnAllocator],
     place: usize,
 ) -> Result<Segment, ReadError> {
-    let segment = folder.segment(segment, allocators.to_vec(), place)?;
+    let segment = folder.segment(segment, allocators.to_vec(), place, &[])?;
     for column in segment.stored_columns() {
         column.load().map_err(|error| match error {
             StoreError::Source(error) => *error.downcast::<ReadError>().unwrap(),

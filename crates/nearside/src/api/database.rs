@@ -217,8 +217,8 @@ impl Database {
         Database::builder().build()
     }
 
-    /// The database in a folder, or a new one where the folder is empty or not there. All of it is loaded; what is
-    /// committed from then on lasts, through any crash once the statement has ended (`SET synchronous_commit`).
+    /// The database in a folder, or a new one where the folder is empty or not there. Statements
+    /// read the columns that they need, the rest is read beside them; what is committed from then on lasts, through any crash once the statement has ended (`SET synchronous_commit`).
     ///
     /// ```
     /// # fn main() -> nearside::Result<()> {
@@ -237,8 +237,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Another process has it, it holds something else, a file of it is damaged or of another version, it does not fit
-    /// into memory.
+    /// Another process has it, it holds something else, a file of it is missing, cut off or of another version, it does
+    /// not fit into memory. Damage within a column is told by the statements that read it.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Database> {
         Database::builder().folder(folder).build()
     }

@@ -118,6 +118,7 @@ impl KeyedTable {
         let (number, index) = primary_key(table)?;
         let keys = fitted_keys(keys.into_columns(), table, index)?;
         let keys = Keys::new(keys.columns())?;
+        table.load_all(&running)?;
         let found = |table: &TableEntry| {
             table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel())
         };

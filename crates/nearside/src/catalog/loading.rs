@@ -31,8 +31,6 @@ impl TableEntry {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn load_all<W: Workers>(&self, workers: &Arc<W>) -> Result<()> {
-        self.load(|_| true, workers)?;
-        self.meta.set_resident(true);
-        Ok(())
+        self.load(|_| true, workers)
     }
 }

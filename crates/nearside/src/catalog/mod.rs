@@ -33,7 +33,7 @@ mod workers;
 pub(crate) mod write_turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ::units::store::{Statement, Store};
@@ -44,7 +44,7 @@ use datafusion_expr::Expr;
 use files::ReadOptions;
 use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
-use storage::{DeltasWrite, TableVersion};
+use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
 use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
@@ -482,8 +482,8 @@ pub(crate) struct Catalog {
     journal: OnceLock<Arc<dyn Journal>>,
     /// Up to which version small writes are seen, where that does not grow: a transaction's.
     version: Option<AtomicU64>,
-    /// Whether no table has a column that is on the disk alone.
-    is_resident: Arc<AtomicBool>,
+    /// Columns of all tables that are on the disk alone.
+    unread: Arc<UnreadColumns>,
 }
 
 impl Catalog {
@@ -501,7 +501,7 @@ impl Catalog {
             units,
             journal: OnceLock::new(),
             version: None,
-            is_resident: Arc::new(AtomicBool::new(true)),
+            unread: Arc::default(),
         }
     }
 
@@ -513,7 +513,7 @@ impl Catalog {
             next_column: Arc::clone(&self.next_column),
             next_table: Arc::clone(&self.next_table),
             nodes: Arc::clone(&self.nodes),
-            is_resident: Arc::clone(&self.is_resident),
+            unread: Arc::clone(&self.unread),
             ..empty
         }
     }
@@ -666,12 +666,12 @@ impl Catalog {
 
     /// Whether no table has a column that is on the disk alone; for good once it is so.
     pub(crate) fn is_resident(&self) -> bool {
-        self.is_resident.load(Ordering::Acquire)
+        !self.unread.is_any()
     }
 
-    /// Tells whether some table has a column that is on the disk alone.
-    pub(crate) fn set_resident(&self, is_resident: bool) {
-        self.is_resident.store(is_resident, Ordering::Release);
+    /// What counts the columns of all tables that are on the disk alone.
+    pub(crate) fn unread(&self) -> &UnreadColumns {
+        &self.unread
     }
 
     /// What the next tables begin with: their number, and the turns of their columns and of themselves.
@@ -683,7 +683,6 @@ impl Catalog {
     /// Has another state, of which nothing was known; and numbers that go on from these.
     pub(crate) fn restore(&self, state: CatalogState, (id, turns): (u64, (usize, usize))) {
         let _one = self.commit.lock();
-        self.set_resident(state.tables().all(|table| table.meta.is_resident()));
         *self.state.write() = Arc::new(state);
         self.next_id.fetch_max(id, Ordering::Relaxed);
         self.next_column.store(turns.0, Ordering::Relaxed);

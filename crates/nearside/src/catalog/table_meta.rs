@@ -1,9 +1,10 @@
 //! What outlives the versions of a table.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use numa::{Allocator, Budget, Policy};
+use storage::UnreadColumns;
 
 use super::locks::TableLocks;
 use super::merges::Merges;
@@ -22,8 +23,8 @@ pub(crate) struct TableMeta {
     written_rows: AtomicU64,
     /// When it was last written: see [`TableMeta::wrote`].
     last_write: AtomicU64,
-    /// Whether all of it is in memory.
-    is_resident: AtomicBool,
+    /// Columns of any version of it that are on the disk alone.
+    pub unread: UnreadColumns,
 }
 
 /// Writes of tables that were committed, of any database.
@@ -45,18 +46,13 @@ impl TableMeta {
             budget,
             written_rows: AtomicU64::new(0),
             last_write: AtomicU64::new(0),
-            is_resident: AtomicBool::new(true),
+            unread: UnreadColumns::default(),
         }
     }
 
-    /// Whether no column of it is on the disk alone; for good once it is.
+    /// Whether no column of it is on the disk alone, in whatever version; for good once it is.
     pub(crate) fn is_resident(&self) -> bool {
-        self.is_resident.load(Ordering::Acquire)
-    }
-
-    /// Tells whether all of it is in memory.
-    pub(crate) fn set_resident(&self, is_resident: bool) {
-        self.is_resident.store(is_resident, Ordering::Release);
+        !self.unread.is_any()
     }
 
     /// Rows were added or died, and are seen so: told by who has the table's turn still.

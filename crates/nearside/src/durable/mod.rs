@@ -4,7 +4,7 @@
 //! rows of a delta, definitions ─► gate, record ─► log ─────────────────► seen by others ─► wait for the disk
 //! segments ─► files, ahead and beside others ─► gate, checkpoint ─► manifest ─► seen by others
 //! background: sync every 200 ms, checkpoint when the log has grown
-//! open: the checkpoint, then the log's records (restore) ─► segments loaded by all workers ─► a checkpoint
+//! open: the checkpoint, then the log's records (restore) ─► segments whose columns are read on demand ─► a checkpoint
 //! ```
 //!
 //! A commit of a delta's rows or of definitions is a record of the log (`record`, `capture`); one that brings segments
@@ -355,6 +355,11 @@ impl Journal for Durable {
     }
 }
 
+/// Does something whose panic is an error: without the thread that does it, nobody would any more.
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    sched::caught(work).unwrap_or_else(|panic| Err(Error::Internal(format!("it panicked: {panic}"))))
+}
+
 /// Syncs what nobody waits for, and makes checkpoints.
 fn run(weak: &Weak<Durable>) {
     let mut not_before = Instant::now();
@@ -371,13 +376,13 @@ fn run(weak: &Weak<Durable>) {
             durable.changed.wait_for(&mut is_ended, SYNC_EVERY);
             durable.is_told.store(false, Ordering::Relaxed);
         }
-        if let Err(error) = durable.settle() {
+        if let Err(error) = caught(|| durable.settle()) {
             tracing::error!("commits that nobody waited for may be lost: {error}");
         }
         let checkpointed = Lsn(durable.checkpointed.load(Ordering::Relaxed));
         if durable.folder.log().bytes_since(checkpointed) >= CHECKPOINT_BYTES && Instant::now() >= not_before {
             let is_ended = || *durable.is_ended.lock();
-            if let Err(error) = durable.checkpoint(&is_ended) {
+            if let Err(error) = caught(|| durable.checkpoint(&is_ended)) {
                 tracing::error!("a checkpoint was not made: {error}");
                 not_before = Instant::now() + AGAIN;
             }

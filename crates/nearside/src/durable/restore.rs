@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use files::ReadOptions;
 use log_store::Folder;
 use storage::persist::{ReadBackError, deleted_from_bytes};
-use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion};
+use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion, UnreadColumns};
 
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::lengths::Length;
@@ -327,8 +327,7 @@ impl TableOf {
         table.lengths = Arc::new(self.lengths.iter().map(length).collect::<Result<_>>()?);
         table.defaults = Arc::new(self.planned_defaults(running)?);
         table.indexes = Arc::new(self.indexes.iter().map(index).collect::<Result<_>>()?);
-        table.base = Arc::new(self.segments(&table, folder)?);
-        table.meta.set_resident(table.base.on_disk(|_| true).is_empty());
+        table.base = Arc::new(self.segments(&table, folder, running.home.unread())?);
         // Indexes are built over them now.
         let indexed_columns: BTreeSet<&String> = table.indexes.iter().flat_map(|index| &index.columns).collect();
         table.load(|column| indexed_columns.contains(self.schema.field(column).name()), running)?;
@@ -348,7 +347,7 @@ impl TableOf {
     }
 
     /// Its segments, whose columns stay on the disk until they are read.
-    fn segments(&self, table: &TableEntry, folder: &Arc<Folder>) -> Result<TableVersion> {
+    fn segments(&self, table: &TableEntry, folder: &Arc<Folder>, unread: &UnreadColumns) -> Result<TableVersion> {
         let columns = self.schema.fields().len();
         let is_there = |at: &SegmentAt| at.number < folder.segments() && folder.segment_shape(at.number).1 == columns;
         if !self.segments.iter().all(is_there) {
@@ -361,7 +360,7 @@ impl TableOf {
             let part = &mut parts[at.part];
             let place = part.segments.len();
             let allocators = table.placement.allocators(at.part, place, &self.schema, &allocator);
-            let segment = folder.segment(at.number, allocators, place)?;
+            let segment = folder.segment(at.number, allocators, place, &[&table.meta.unread, unread])?;
             if at.deleted.as_ref().is_some_and(|deleted| deleted.rows() != segment.rows()) {
                 return Err(malformed("deleted rows of a segment of another length"));
             }

@@ -16,6 +16,7 @@ use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::clock::StatementClock;
 use crate::run::config;
 use crate::run::idle::IdleWatch;
+use crate::run::loading::Reading;
 use crate::run::lookout::Lookout;
 use crate::run::placer_state::LivePlacer;
 use crate::run::planned::PlannedQuery;
@@ -58,6 +59,8 @@ pub(crate) struct Inner {
     pub transactions: Arc<Transactions>,
     /// Looks at those that have a limit for being idle.
     pub lookout: Arc<Lookout>,
+    /// What reads columns that nobody waits for.
+    pub reading: Reading,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -100,6 +103,7 @@ impl Inner {
             clock,
             transactions: Arc::default(),
             lookout: Arc::default(),
+            reading: Reading::default(),
             default_planner: OnceLock::new(),
         }
     }
@@ -116,6 +120,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.idle.end();
         self.placer.end();
+        self.reading.end();
         if let Some(journal) = self.catalog.journal() {
             journal.end();
         }

@@ -6,9 +6,11 @@ use std::sync::{Arc, Weak};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{DFSchema, Result as DfResult};
 use datafusion_expr::{LogicalPlan, TableScan};
-use storage::{ColumnOnDisk, load_columns};
+use parking_lot::Mutex;
+use sched::Statement;
+use storage::{ColumnOnDisk, load_columns_with};
 
-use crate::catalog::{TableEntry, TableMeta, Workers};
+use crate::catalog::{TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::background::{self, Background};
@@ -55,30 +57,40 @@ fn read_columns(scan: &TableScan, source: &StoredSource) -> DfResult<Vec<usize>>
     Ok(read)
 }
 
+/// The statement on whose behalf columns are read that nobody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Reading(Mutex<Option<Arc<Statement>>>);
+
+impl Reading {
+    fn begin(&self, statement: &Arc<Statement>) {
+        *self.0.lock() = Some(Arc::clone(statement));
+    }
+
+    /// No further column is read for nobody.
+    pub(crate) fn end(&self) {
+        if let Some(statement) = self.0.lock().take() {
+            statement.cancel();
+        }
+    }
+}
+
 /// Has everything brought into memory that is not there, on a thread of its own which ends with the database.
 pub(crate) fn load_rest(inner: &Arc<Inner>) -> Result<()> {
     let tables: Vec<Unread> = inner.catalog.state().tables().filter_map(|table| Unread::of(table)).collect();
     if tables.is_empty() {
-        inner.catalog.set_resident(true);
         return Ok(());
     }
     let (weak, at_once) = (Arc::downgrade(inner), 2 * inner.topology.usable_cpus().len());
     let work = move || {
-        let mut is_all = true;
         for table in tables {
-            let columns: Vec<_> = table.columns.chunks(at_once).collect();
-            let loaded = columns.into_iter().try_for_each(|columns| load(&weak, columns));
-            match loaded {
-                Ok(()) => table.meta.set_resident(true),
-                Err(Some(error)) => {
-                    is_all = false;
-                    tracing::error!("table '{}' could not be read: {error}", table.name);
+            for columns in table.columns.chunks(at_once) {
+                match load(&weak, columns) {
+                    Ok(()) => {}
+                    // Whoever reads them tries again.
+                    Err(Some(error)) => tracing::error!("columns of table '{}' could not be read: {error}", table.name),
+                    Err(None) => return,
                 }
-                Err(None) => return,
             }
-        }
-        if let Some(inner) = weak.upgrade().filter(|_| is_all) {
-            inner.catalog.set_resident(true);
         }
     };
     let thread = std::thread::Builder::new().name("nearside-load".into()).spawn(work);
@@ -90,14 +102,13 @@ pub(crate) fn load_rest(inner: &Arc<Inner>) -> Result<()> {
 /// Columns of a table that are on the disk alone.
 struct Unread {
     name: String,
-    meta: Arc<TableMeta>,
     columns: Vec<Weak<ColumnOnDisk>>,
 }
 
 impl Unread {
     fn of(table: &TableEntry) -> Option<Unread> {
         let columns: Vec<_> = table.base.on_disk(|_| true).into_iter().map(Arc::downgrade).collect();
-        (!columns.is_empty()).then(|| Unread { name: table.name.shown(), meta: Arc::clone(&table.meta), columns })
+        (!columns.is_empty()).then(|| Unread { name: table.name.shown(), columns })
     }
 }
 
@@ -109,8 +120,14 @@ fn load(inner: &Weak<Inner>, columns: &[Weak<ColumnOnDisk>]) -> std::result::Res
     let inner = inner.upgrade().ok_or(None)?;
     let columns: Vec<Arc<ColumnOnDisk>> = columns.iter().filter_map(Weak::upgrade).collect();
     let statement = background::statement(&inner, "reading columns");
-    let workers = Background::new(&inner.scheduler, statement);
+    let workers = Background::new(&inner.scheduler, Arc::clone(&statement));
+    inner.reading.begin(&statement);
     drop(inner);
-    let loaded = load_columns(columns.iter().collect(), &workers.parallel());
-    workers.finished(loaded, || "reading columns".into()).map_err(Some)
+    // Queries get the workers meanwhile, however long the disk takes.
+    let load = |column: &ColumnOnDisk| sched::blocking(|| column.load().map(drop));
+    let loaded = load_columns_with(columns.iter().collect(), &workers.parallel(), load);
+    match workers.finished(loaded, || "reading columns".into()) {
+        Err(Error::Cancelled) => Err(None),
+        done => done.map_err(Some),
+    }
 }

@@ -94,6 +94,7 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
     let name = object_name(&copy.table)?;
     let options = read_options(&copy.options)?;
     as_writer(&name, running, |table, running| {
+        table.load_all(running)?;
         let targets = target_columns(table, &copy.columns)?;
         let files = open_for(&copy.path, &options, table, &targets)?;
         let producers = file_producers(&files, running.inner.scheduler.threads());

@@ -48,6 +48,9 @@ pub(crate) fn dml(
     let conflict = take_conflict(&mut statement)?;
     let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {
+        if !matches!(dml.op, WriteOp::Truncate | WriteOp::Insert(InsertOp::Overwrite)) {
+            table.load_all(running)?;
+        }
         // The columns may have changed while this statement waited for its turn.
         let dml = match running.catalog.ddl_version == planned_with {
             true => dml,

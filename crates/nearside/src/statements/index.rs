@@ -28,6 +28,8 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
     let columns = create.columns.iter().map(column_name).collect::<Result<Vec<_>>>()?;
     as_owner(&table_name, running, |table, running| {
         let index = checked(name.as_ref(), columns, create.unique, table)?;
+        let is_indexed = |column: usize| index.is_over(table.base.schema.field(column).name());
+        table.load(is_indexed, running)?;
         let mut changed = table.clone();
         changed.indexes = Arc::new(table.indexes.iter().cloned().chain([index]).collect());
         let changed = indexed(changed, running)?;

@@ -140,6 +140,7 @@ fn written(
         return Ok(count);
     }
     as_small_writer(name, running, |table, running| {
+        table.load_all(running)?;
         let rows = of(table)?;
         small_or_merged(rows.num_rows(), table, running, |table, running| match changes(table, &rows, running)? {
             Some((changes, rows, _)) => changes.apply(table, &rows, running),

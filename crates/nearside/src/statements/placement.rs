@@ -34,6 +34,7 @@ pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<RunningStatement>)
         return Ok(Done::new("ALTER TABLE"));
     }
     as_owner(&name, running, |table, running| {
+        table.load_all(running)?;
         let started = Instant::now();
         let mut changed = PlacementChange {
             at: Utc::now(),

@@ -67,7 +67,8 @@ pub(crate) fn is_left_alone(table: &TableEntry, running: &RunningStatement) -> R
     }
 }
 
-/// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included.
+/// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included. Columns that are
+/// on the disk alone stay there: `work` [loads](TableEntry::load) what it reads.
 pub(crate) fn as_small_writer<T>(
     name: &Name,
     running: &Arc<RunningStatement>,
@@ -112,6 +113,7 @@ pub(crate) fn beside_others<T>(
     }
     let (id, meta) = of_table(name, running)?;
     let with_delta = |table: &TableEntry, running: &Arc<RunningStatement>| {
+        table.load_all(running)?;
         if table.delta.is_some() {
             return work(table, running);
         }
@@ -142,9 +144,12 @@ pub(crate) fn beside_others<T>(
             Attempt::Again => std::thread::yield_now(),
         }
     }
-    as_small_writer(name, running, |table, running| match work(table, running)? {
-        Attempt::Done(done) => Ok(Some(done)),
-        Attempt::Alone | Attempt::Again => Ok(None),
+    as_small_writer(name, running, |table, running| {
+        table.load_all(running)?;
+        match work(table, running)? {
+            Attempt::Done(done) => Ok(Some(done)),
+            Attempt::Alone | Attempt::Again => Ok(None),
+        }
     })
 }
 
@@ -172,9 +177,6 @@ fn as_its_writer<T>(
     }
     match meta.locks.other_owner(None) {
         Some(holder) => Err(running.blocked_by(holder)),
-        None => {
-            table.load_all(&running)?;
-            work(&table, &running)
-        }
+        None => work(&table, &running),
     }
 }

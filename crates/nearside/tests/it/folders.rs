@@ -256,14 +256,28 @@ fn damage_is_told_by_who_reads_it() {
         "ALTER TABLE t SET PLACEMENT 'pp(2, range(n))'",
         "BEGIN; UPDATE t SET s = 'a' WHERE n = 7",
         "ROLLBACK; SELECT count(*) FROM k WHERE id IN (SELECT n FROM t WHERE f < 100)",
+        "BEGIN; INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0)",
+        "ROLLBACK; BEGIN; CREATE INDEX i ON t (f)",
+        "ROLLBACK; BEGIN; ALTER TABLE t SET PLACEMENT 'pp(2, range(n))'",
+        "ROLLBACK; BEGIN ISOLATION LEVEL SERIALIZABLE; UPDATE t SET s = 'a' WHERE n = 7",
     ] {
         let error = fails(&session, sql);
         let is_told = error.contains("table 't'") && error.contains("is damaged at byte");
         assert!(is_told && error.contains(largest.file_name().unwrap().to_str().unwrap()), "{sql}: {error}");
     }
-    session.execute("INSERT INTO k VALUES (5000, 'another'); DROP TABLE t").unwrap();
+    // What reads nothing of it, or nothing of that column, is done.
+    session.execute("ROLLBACK; INSERT INTO k VALUES (5000, 'another'); CREATE INDEX i ON t (n); CHECKPOINT").unwrap();
+    session.execute("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t; ALTER TABLE t DROP COLUMN f").unwrap();
+    session.execute("INSERT INTO t VALUES (-1, 'a'); DELETE FROM t WHERE n = 7; CHECKPOINT").unwrap();
+    let wanted = "SELECT (SELECT count(*) FROM k), (SELECT count(*) FROM t), (SELECT min(n) FROM t)";
+    assert_eq!(rows(&session, wanted), [["5001", "200000", "-1"]]);
     drop(session);
-    assert_eq!(rows(&opened(&folder), "SELECT count(*) FROM k"), [["5001"]]);
+    assert_eq!(rows(&opened(&folder), wanted), [["5001", "200000", "-1"]]);
+
+    std::fs::write(&largest, &bytes).unwrap();
+    let session = opened(&folder);
+    session.execute("TRUNCATE t; INSERT INTO t VALUES (1, 'b')").unwrap();
+    assert_eq!(rows(&session, wanted), [["5001", "1", "1"]]);
 }
 
 /// What is not there, or not what it was, is found when the folder is opened.

@@ -55,7 +55,8 @@ pub(super) fn encoded(
     }
     let mut made = Vec::with_capacity(columns.len());
     for (place, (array, allocator)) in columns.iter().zip(allocators).enumerate() {
-        let like = like.map(|segment| segment.column(place).as_ref());
+        // What is on the disk alone is not read for a hint.
+        let like = like.and_then(|segment| segment.stored_columns()[place].resident()).map(Arc::as_ref);
         made.push(match quick(array, like, allocator)? {
             Some(column) => Arc::new(column),
             None => {

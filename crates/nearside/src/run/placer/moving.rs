@@ -18,6 +18,7 @@ use crate::catalog::placement::spec::ColumnSpec;
 use crate::catalog::{Alone, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::run::background::{self, Background};
 use crate::run::inner::Inner;
 use crate::run::placer_log::Entry;
 
@@ -50,7 +51,7 @@ pub(super) fn carry_out(
     let started = Instant::now();
     let mut report = Report::default();
     let from = text_of(inner, entry);
-    let mut done = told(inner, entry, spec, is_stopped);
+    let mut done = loaded(inner, entry).and_then(|()| told(inner, entry, spec, is_stopped));
     if let Ok(before) = &done {
         let moved = moved(inner, entry, &mut report, is_stopped).and_then(|()| check_stuck(&report));
         if let Err(error) = moved {
@@ -124,6 +125,14 @@ fn change(
         }
         None => Ok(()),
     }
+}
+
+/// Has the column in memory: what is on the disk alone cannot be moved.
+fn loaded(inner: &Arc<Inner>, entry: &Entry) -> Result<()> {
+    let Some(table) = inner.catalog.state().by_id(entry.item.table).cloned() else { return Ok(()) };
+    let Some(name) = column_of(&table, entry) else { return Ok(()) };
+    let workers = Background::new(&inner.scheduler, background::statement(inner, "reading columns"));
+    table.load(|column| *table.base.schema.field(column).name() == name, &Arc::new(workers))
 }
 
 /// Tells the table where the column belongs; what it had of its own before.

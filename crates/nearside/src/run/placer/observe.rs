@@ -62,7 +62,9 @@ pub(super) fn observe(inner: &Inner, before: &mut Before) -> Option<Observation>
     let mut items = Vec::new();
     let mut places = HashMap::new();
     let mut written = HashMap::new();
-    for table in state.tables().filter(|table| table.placement.parts() <= 1) {
+    // How large columns are that are on the disk alone nobody knows yet.
+    let is_known = |table: &&Arc<TableEntry>| table.placement.parts() <= 1 && table.meta.is_resident();
+    for table in state.tables().filter(is_known) {
         let rows = table.meta.written_rows();
         written.insert(table.id, rows);
         let rows = before.written.get(&table.id).map_or(0, |before| rows.saturating_sub(*before));

@@ -263,6 +263,8 @@ impl Locking<'_, '_> {
             _ => now.unique_indexes().next(),
         };
         let Some(index) = index else { return Err(self.changed()) };
+        view.table.load_all(self.running)?;
+        now.load_all(self.running)?;
         let all: Vec<usize> = (0..now.base.schema.fields().len()).collect();
         let were = view.table.columns_at(rows, &all)?;
         let keys: Vec<ArrayRef> = now.key_columns(index)?.iter().map(|column| Arc::clone(&were[*column])).collect();

@@ -83,6 +83,7 @@ fn changed_since(
     }
     let empty = TableVersion::empty(&now.base.schema);
     let Some(delta) = &now.delta else { return Ok(Some(empty)) };
+    now.load_all(running)?;
     let (then, before) = now.view_and_whole(delta, version)?;
     let (view, after) = now.view_and_whole(delta, u64::MAX)?;
     let (came, went) = (rows_of_delta(&view, &after, now)?, rows_of_delta(&then, &before, now)?);
