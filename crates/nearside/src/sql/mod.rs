@@ -19,7 +19,7 @@ use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
 use crate::sql::dialect::SqlDialect;
-use crate::stack::deep;
+use crate::stack::{deep, deep_by};
 
 mod calls;
 mod casts;
@@ -124,6 +124,7 @@ impl AnyStatement {
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
         let tokens = written.tokens;
+        let length = tokens.len();
         check_tokens(&tokens)?;
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
@@ -138,7 +139,7 @@ impl AnyStatement {
             .build()
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
-        deep(|| {
+        deep_by(length, || {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().for_each(distinct::bind);
