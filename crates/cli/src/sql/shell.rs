@@ -113,7 +113,7 @@ impl Shell {
             Outcome::Rows(rows) => {
                 // An object has a field once.
                 let rows = if self.format == Format::Json { rows.with_names_apart() } else { rows };
-                let schema = rows.schema().clone();
+                let (schema, done) = (rows.schema().clone(), rows.written().cloned());
                 let codes = self.codes;
                 let batches = rows.map(|batch| batch.map_err(|error| explained(error, codes, statement, origin)));
                 let written = output::write_result(&mut self.out, self.format, self.terminal_width, &schema, batches);
@@ -124,6 +124,9 @@ impl Shell {
                 let count = written?;
                 if self.format == Format::Table {
                     writeln!(self.out, "({count} row{})", if count == 1 { "" } else { "s" })?;
+                    if let Some(done) = done {
+                        writeln!(self.out, "{done}")?;
+                    }
                 }
             }
             Outcome::Done(done) => {

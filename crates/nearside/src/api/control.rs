@@ -63,7 +63,7 @@ fn in_known_words(sql: &str) -> Cow<'_, str> {
 
 /// What came of a statement, once what it has committed is where its session wants it.
 pub(super) fn settled(outcome: Outcome, running: &RunningStatement) -> Result<Outcome> {
-    if matches!(outcome, Outcome::Done(_)) {
+    if outcome.has_written() {
         lasting::settle(running)?;
     }
     Ok(outcome)

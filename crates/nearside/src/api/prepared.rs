@@ -184,7 +184,7 @@ impl Template {
         // As SQL writes it: a client's NaN may have a sign.
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
         match (&self.write, &self.locking) {
-            (Some(write), _) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
+            (Some(write), _) => write.run(values, &self.parameter_types, &running, settings),
             (None, Some(select)) => self.start_locking(select, values, &running),
             (None, None) => self.start_query(&values, running, settings).map(Outcome::Rows),
         }

@@ -19,13 +19,13 @@ use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::config;
-use crate::run::outcome::Done;
+use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, plan_statement, take_conflict};
+use crate::sql::{AnyStatement, plan_statement, take_conflict, take_returning};
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::{fitting, parameter_types, with_type};
 use crate::statements::transaction::by_keys::ByKeys;
-use crate::statements::{conflict, dml, write};
+use crate::statements::{conflict, dml, returning, write};
 
 /// A statement that writes, as it was written.
 #[derive(Debug)]
@@ -81,6 +81,9 @@ impl PreparedWrite {
         if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
             plans.extend(conflict::update_plan(table, &conflict, running)?.map(|(plan, _)| plan));
         }
+        if let Some(returning) = take_returning(&mut self.statement.clone()) {
+            plans.push(returning::planned(&returning, running)?);
+        }
         let mut types = parameter_types(&plans)?;
         types.resize(types.len().max(self.declared.len()), None);
         for (known, declared) in types.iter_mut().zip(&self.declared) {
@@ -99,12 +102,12 @@ impl PreparedWrite {
         types: &[Option<DataType>],
         running: &Arc<RunningStatement>,
         settings: u64,
-    ) -> Result<Done> {
+    ) -> Result<Outcome> {
         self.fit(&mut values, types, running)?;
         if let Some(kept) = self.kept(types, running, settings)?
             && let Some(done) = kept.run(&values, running)?
         {
-            return Ok(done);
+            return Ok(Outcome::Done(done));
         }
         let dml = self.planned(running)?;
         dml::dml(self.statement.clone(), dml, &values, running)
@@ -169,6 +172,9 @@ impl PreparedWrite {
 
     fn to_keep(&self, types: &[Option<DataType>], running: &Arc<RunningStatement>) -> Result<Option<KeptWrite>> {
         let Some(types) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else { return Ok(None) };
+        if take_returning(&mut self.statement.clone()).is_some() {
+            return Ok(None);
+        }
         let dml = self.planned(running)?;
         let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
         let mut input = Arc::unwrap_or_clone(dml.input);

@@ -279,9 +279,7 @@ impl Session {
         let lengths = lengths(&statement)?;
         let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
-            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => {
-                dml::dml(statement, dml, &[], running).map(Outcome::Done)
-            }
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
             }

@@ -168,7 +168,7 @@ impl Session {
         };
         state.has_failed = outcome.is_err();
         transaction.open.set_failed(outcome.is_err());
-        if matches!(outcome, Ok(Outcome::Done(_))) {
+        if outcome.as_ref().is_ok_and(Outcome::has_written) {
             // Queries that it has asked itself, and what came of them, are behind it.
             state.forgiven = state.begun;
         }

@@ -33,8 +33,18 @@ impl std::fmt::Display for Done {
 /// What came of a statement.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Rows, as they come.
+    /// Rows, as they come; those of RETURNING when they were [written](ResultStream::written).
     Rows(ResultStream),
     /// Something was done.
     Done(Done),
+}
+
+impl Outcome {
+    /// Whether the statement was no query.
+    pub(crate) fn has_written(&self) -> bool {
+        match self {
+            Outcome::Rows(rows) => rows.written().is_some(),
+            Outcome::Done(_) => true,
+        }
+    }
 }

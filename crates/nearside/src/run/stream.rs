@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::plan::headers;
 use crate::run::admission;
 use crate::run::admission_state::Ticket;
+use crate::run::outcome::Done;
 use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, RunningStatement};
 
@@ -38,6 +39,7 @@ pub struct ResultStream {
     canceller: Option<Canceller>,
     recording: Option<Recording>,
     ticket: Option<Ticket>,
+    written: Option<Done>,
     ended: bool,
 }
 
@@ -62,8 +64,21 @@ impl ResultStream {
             canceller: None,
             recording: None,
             ticket: None,
+            written: None,
             ended: false,
         }
+    }
+
+    /// What RETURNING gives of a statement that has done this.
+    pub(crate) fn returned(schema: SchemaRef, batches: Vec<RecordBatch>, done: Done) -> ResultStream {
+        let mut stream = ResultStream::ready(schema, batches);
+        stream.written = Some(done);
+        stream
+    }
+
+    /// What the statement did, where its rows are those of RETURNING.
+    pub fn written(&self) -> Option<&Done> {
+        self.written.as_ref()
     }
 
     /// The rows of a wholly native plan.
@@ -71,7 +86,7 @@ impl ResultStream {
         let canceller = Some(running.canceller());
         let source = BatchSource::Native(execution);
         let running = Some(running);
-        ResultStream { schema, source, running, canceller, recording: None, ticket: None, ended: false }
+        ResultStream { schema, source, running, canceller, recording: None, ticket: None, written: None, ended: false }
     }
 
     /// The same rows, counted by a recording when the last of them was taken.

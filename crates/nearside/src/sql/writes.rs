@@ -14,6 +14,7 @@ use sqlparser::parser::Parser;
 use super::calls::call;
 use super::casts::CAST;
 use super::normalised;
+use super::returning::{from_of, joined};
 use super::scope::{Tables, quoted};
 use super::values::is_float_type;
 use super::walk::rewrite;
@@ -50,6 +51,8 @@ impl VisitorMut for Writes<'_> {
 fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
     match statement {
         ast::Statement::Update(update) => {
+            is_taken_off(update.returning.is_some())?;
+            update.table = joined(&update.table, from_of(update.from.take().as_ref()));
             let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
             for Assignment { target, value } in &mut update.assignments {
                 if let AssignmentTarget::ColumnName(column) = target
@@ -65,18 +68,30 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
         ast::Statement::Delete(delete) => {
             let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
             let [table] = from.as_slice() else { return Ok(()) };
-            let TableFactor::Table { name, alias: Some(alias), args: None, .. } = &table.relation else {
+            is_taken_off(delete.returning.is_some())?;
+            let others = delete.using.take().unwrap_or_default();
+            let TableFactor::Table { name, alias, args: None, .. } = &table.relation else { return Ok(()) };
+            if alias.is_none() && others.is_empty() {
                 return Ok(());
+            }
+            // Of a table that is not there the planner says so.
+            let Some(columns) = tables(name) else { return Ok(()) };
+            let Some(column) = columns.into_iter().next() else {
+                return Err(Error::Unsupported("DELETE with an alias or USING of a table without columns".into()));
             };
-            let Some(column) = tables(name).and_then(|columns| columns.into_iter().next()) else { return Ok(()) };
             let parsed = Parser::parse_sql(&SqlDialect, "UPDATE x SET y = 1").map_err(DataFusionError::from)?;
             let Some(ast::Statement::Update(mut update)) = parsed.into_iter().next() else { return Ok(()) };
             let column = Ident::with_quote('"', column);
-            update.table = table.clone();
+            let mut kept = match alias {
+                Some(alias) => vec![alias.name.clone()],
+                None => name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(),
+            };
+            kept.push(column.clone());
+            update.table = joined(table, &others);
             update.selection = delete.selection.clone();
             update.assignments = vec![Assignment {
                 target: AssignmentTarget::ColumnName(ObjectName::from(vec![column.clone()])),
-                value: Expr::CompoundIdentifier(vec![alias.name.clone(), column]),
+                value: Expr::CompoundIdentifier(kept),
             }];
             *statement = ast::Statement::Update(update);
             Ok(())
@@ -92,6 +107,7 @@ fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_
             "ON CONFLICT within another statement is not supported; EXPLAIN the query that gives the rows".into(),
         ));
     }
+    is_taken_off(insert.returning.is_some())?;
     insert.table_alias = None;
     let TableObject::TableName(name) = &insert.table else { return Ok(()) };
     if insert.source.is_none() {
@@ -123,6 +139,16 @@ fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_
         row.content.iter_mut().for_each(keep_cast);
     }
     Ok(())
+}
+
+/// Whoever runs a statement has taken RETURNING off.
+fn is_taken_off(returns: bool) -> Result<()> {
+    match returns {
+        true => Err(Error::Unsupported(
+            "RETURNING within another statement is not supported; EXPLAIN the statement without it".into(),
+        )),
+        false => Ok(()),
+    }
 }
 
 /// How many columns a query gives; `None` where it does not tell.

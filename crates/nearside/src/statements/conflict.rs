@@ -39,6 +39,7 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
+use crate::statements::returning::Returned;
 use crate::statements::small::{Known, KnownKeys, SmallWrite, write_beside_others, write_small};
 use crate::statements::stage::{PartStager, as_kept, build, nullable};
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
@@ -58,7 +59,7 @@ pub(super) fn insert(
     table: &TableEntry,
     input: LogicalPlan,
     conflict: &Conflict,
-    values: &[ScalarValue],
+    (values, returned): (&[ScalarValue], &Returned),
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     let keys = keys_of(table, conflict)?;
@@ -71,7 +72,7 @@ pub(super) fn insert(
         proposed.add(&batch?)?;
     }
     let proposed = proposed.together()?;
-    let conflict = Proposal { proposed: &proposed.batch, keys: &keys, update: update.as_ref() };
+    let conflict = Proposal { proposed: &proposed.batch, keys: &keys, update: update.as_ref(), returned };
     let rows = proposed.batch.num_rows();
     let count = small_or_merged(rows, table, running, |table, running| conflict.carried_out(table, running))?;
     Ok(Done::rows("INSERT", count))
@@ -99,6 +100,7 @@ struct Proposal<'a> {
     /// The unique indexes that it is about, by their numbers.
     keys: &'a [(usize, &'a IndexEntry)],
     update: Option<&'a Update>,
+    returned: &'a Returned,
 }
 
 impl Proposal<'_> {
@@ -116,6 +118,9 @@ impl Proposal<'_> {
             (Some(update), [taken]) => changed(update, table, self.proposed, taken, running)?,
             _ => Changes { new: kept(&taken, self.proposed.num_rows()), ..Changes::default() },
         };
+        if self.returned.is_wanted() {
+            self.returned.evaluate(&[changes.in_order(self.proposed)?], running)?;
+        }
         changes.apply(table, self.proposed, running)
     }
 }
@@ -444,8 +449,9 @@ fn changed(
     for (row, fate) in fates.into_iter().enumerate() {
         match (fate, taken.existing[row]) {
             (Fate::Insert, _) => changes.new.push(row as u32),
-            (Fate::Update(to), Some(row)) => {
-                changes.gone.push(row);
+            (Fate::Update(to), Some(place)) => {
+                changes.gone.push(place);
+                changes.by.push(row as u32);
                 order.push(to);
             }
             (Fate::Update(_), None) | (Fate::Leave, _) => {}
@@ -465,6 +471,8 @@ pub(super) struct Changes {
     pub(super) gone: Vec<TableRow>,
     /// What they are then.
     pub(super) changed: Option<Together>,
+    /// By which of the proposed rows, ascending.
+    pub(super) by: Vec<u32>,
 }
 
 impl Changes {
@@ -524,6 +532,15 @@ impl Changes {
             SmallWrite::NotSmall => Attempt::Alone,
             SmallWrite::Met => Attempt::Again,
         })
+    }
+
+    /// The rows that are added, in the order of the proposed rows that they come of.
+    fn in_order(&self, proposed: &RecordBatch) -> Result<RecordBatch> {
+        let added = self.added(proposed)?;
+        let of: Vec<u32> = self.new.iter().chain(&self.by).copied().collect();
+        let mut order: Vec<u32> = (0..of.len() as u32).collect();
+        order.sort_by_key(|place| of[*place as usize]);
+        Ok(take_record_batch(&added, &UInt32Array::from(order))?)
     }
 
     fn count(&self) -> u64 {

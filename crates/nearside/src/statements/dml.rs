@@ -11,18 +11,20 @@ use sqlparser::ast;
 
 use crate::catalog::Name;
 use crate::error::{Error, Result};
-use crate::run::outcome::Done;
+use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
-use crate::sql::{plan_statement, take_conflict};
+use crate::sql::{plan_statement, take_conflict, take_returning};
 use crate::statements::conflict;
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::with_values;
+use crate::statements::returning::Returned;
 use crate::statements::write::{check_assignments, delete, insert, overwrite, truncate, update};
 use crate::statements::writer::{as_small_writer, merged};
 use crate::tables::stored::StoredSource;
 
 /// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
 pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
+    take_returning(&mut statement);
     take_conflict(&mut statement)?;
     plan_statement(statement, &running.plan_context())
 }
@@ -38,13 +40,14 @@ pub(crate) fn dml(
     dml: DmlStatement,
     values: &[ScalarValue],
     running: &Arc<RunningStatement>,
-) -> Result<Done> {
+) -> Result<Outcome> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
     let deletes = is_delete(&statement);
+    let returning = take_returning(&mut statement);
     let conflict = take_conflict(&mut statement)?;
     let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {
@@ -59,22 +62,24 @@ pub(crate) fn dml(
                 _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
             },
         };
+        let returned = Returned::of(returning.as_ref(), values, running)?;
         let input = Arc::unwrap_or_clone(dml.input);
         let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
         let input = with_values(input, values, written.then_some((&dml.op, &table.base.schema)))?;
-        if running.transaction.is_none() && matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+        let is_by_key = matches!(dml.op, WriteOp::Delete | WriteOp::Update) && !returned.is_wanted();
+        if running.transaction.is_none() && is_by_key {
             let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
             // The row of a key is found and written at its place.
             if let Some(kept) = KeptWrite::of(&write, table, running)?
                 && let Some(done) = kept.run_once(table, running)?
             {
-                return Ok(done);
+                return Ok(Outcome::Done(done));
             }
         }
-        match dml.op {
+        let done = match dml.op {
             WriteOp::Insert(InsertOp::Append) => match &conflict {
-                Some(conflict) => conflict::insert(table, input, conflict, values, running),
-                None => insert(table, input, running),
+                Some(conflict) => conflict::insert(table, input, conflict, (values, &returned), running),
+                None => insert(table, input, &returned, running),
             },
             WriteOp::Insert(InsertOp::Overwrite) => {
                 let (table, running) = merged(table, running)?;
@@ -83,12 +88,13 @@ pub(crate) fn dml(
             WriteOp::Insert(InsertOp::Replace) => {
                 Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
             }
-            WriteOp::Delete => delete(table, input, running),
+            WriteOp::Delete => delete(table, input, &returned, running),
             // A DELETE with an alias is planned as an UPDATE of its rows.
-            WriteOp::Update if deletes => delete(table, input, running),
-            WriteOp::Update => update(table, input, running),
+            WriteOp::Update if deletes => delete(table, input, &returned, running),
+            WriteOp::Update => update(table, input, &returned, running),
             WriteOp::Truncate => truncate(table, running),
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
-        }
+        }?;
+        Ok(returned.outcome(done))
     })
 }

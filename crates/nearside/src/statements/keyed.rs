@@ -86,7 +86,7 @@ pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningState
             ));
         }
         let new = (0..rows.num_rows() as u32).collect();
-        Ok(Some((Changes { new, gone: taken.existing(), changed: None }, rows.clone(), taken)))
+        Ok(Some((Changes { new, gone: taken.existing(), ..Changes::default() }, rows.clone(), taken)))
     }
     written(name, (rows.num_rows(), &of), &changes, running)?;
     Ok(rows.num_rows() as u64)
@@ -106,7 +106,7 @@ pub(crate) fn delete(name: &Name, keys: &[ArrayRef], running: &Arc<RunningStatem
         gone.sort_unstable();
         gone.dedup();
         let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
-        Ok(Some((Changes { new: Vec::new(), gone, changed: None }, none, taken)))
+        Ok(Some((Changes { gone, ..Changes::default() }, none, taken)))
     }
     written(name, (keys.first().map_or(0, |column| column.len()), &of), &changes, running)
 }

@@ -17,6 +17,7 @@ pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod parameters;
 pub(crate) mod placement;
+pub(crate) mod returning;
 pub(crate) mod small;
 pub(crate) mod stage;
 pub(crate) mod transaction;

@@ -7,12 +7,12 @@
 //! # Limits
 //! One writer at a time per table.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
 use datafusion_expr::{
@@ -40,8 +40,9 @@ use crate::run::stream::ResultStream;
 use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
+use crate::statements::returning::Returned;
 use crate::statements::small::write_small;
-use crate::statements::stage::{NewRows, PartStager, build, compacted, nullable};
+use crate::statements::stage::{NewRows, PartStager, as_kept, build, compacted, nullable};
 use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
@@ -87,12 +88,20 @@ pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(relaxed.data)
 }
 
-pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn insert(
+    table: &TableEntry,
+    input: LogicalPlan,
+    returned: &Returned,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     let input = nullable_values(input)?;
     let mut rows = query::run(input, Arc::clone(running), true)?;
     let mut few = FewRows::new(&table.base.schema);
     if few.take_from(&mut rows)? {
         let few = few.batch()?;
+        if returned.is_wanted() {
+            returned.evaluate(&[as_kept(few.clone(), table)?], running)?;
+        }
         let count = few.num_rows() as u64;
         if count == 0 || write_small(table, &few, &[], running)? {
             return Ok(Done::rows("INSERT", count));
@@ -100,7 +109,18 @@ pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
         return insert_many(table, [Ok(few)].into_iter(), running);
     }
     let rows = few.batches.into_iter().map(Ok).chain(rows);
-    insert_many(table, rows, running)
+    if !returned.is_wanted() {
+        return insert_many(table, rows, running);
+    }
+    let mut all = Vec::new();
+    let mut held = Vec::new();
+    for batch in rows {
+        let batch = as_kept(fitted(&batch?, &table.base.schema)?, table)?;
+        held.push(running.statement.budget().reserve(batch.get_array_memory_size() as u64)?);
+        all.push(batch);
+    }
+    returned.evaluate(&all, running)?;
+    insert_many(table, all.into_iter().map(Ok), running)
 }
 
 fn insert_many(
@@ -171,14 +191,33 @@ fn emptied(table: &TableEntry) -> TableEntry {
     TableEntry { base: Arc::new(table.base.truncated()), delta: None, placement, ..table.clone() }
 }
 
-pub(super) fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
-    let input = with_row_ids(input, table)?;
-    let row_id = row_id_column(&input)?;
-    let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
-    let mut deleted = Deletion::default();
-    for batch in query::run(plan, Arc::clone(running), true)? {
-        deleted.add(batch?.column(0), running.statement.budget())?;
+pub(super) fn delete(
+    table: &TableEntry,
+    input: LogicalPlan,
+    returned: &Returned,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let is_joined = is_joined(&input)?;
+    let columns = table.base.schema.fields().len();
+    let input = with_row_ids(with_others(input, columns, returned)?, table)?;
+    let mut outputs: Vec<Expr> = vec![Expr::Column(row_id_column(&input)?)];
+    if returned.is_wanted() {
+        let rows = input.schema().columns().into_iter().filter(|column| column.name != ROW_ID);
+        outputs.extend(rows.map(Expr::Column));
     }
+    let plan = LogicalPlan::Projection(Projection::try_new(outputs, Arc::new(input))?);
+    let mut deleted = Deletion::default();
+    let mut seen = is_joined.then(HashSet::new);
+    let mut told = Told::default();
+    for batch in query::run(plan, Arc::clone(running), true)? {
+        let batch = first_of_each(batch?, 0, &mut seen)?;
+        deleted.add(batch.column(0), running.statement.budget())?;
+        if returned.is_wanted() {
+            let rows: Vec<usize> = (1..batch.num_columns()).collect();
+            told.add(batch.project(&rows)?, running)?;
+        }
+    }
+    returned.evaluate(&told.rows, running)?;
     let count = deleted.rows;
     if count > 0 && !deleted.is_written_small(table, None, running)? {
         let (table, running) = merged(table, running)?;
@@ -188,17 +227,28 @@ pub(super) fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     Ok(Done::rows("DELETE", count))
 }
 
-pub(super) fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
-    let plan = with_row_ids(input, table)?;
+pub(super) fn update(
+    table: &TableEntry,
+    input: LogicalPlan,
+    returned: &Returned,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let mut seen = is_joined(&input)?.then(HashSet::new);
+    let columns: Vec<usize> = (0..table.base.schema.fields().len()).collect();
+    let plan = with_row_ids(with_others(input, columns.len(), returned)?, table)?;
     let last = plan.schema().fields().len() - 1;
-    let columns: Vec<usize> = (0..last).collect();
     let mut deleted = Deletion::default();
+    let mut told = Told::default();
     let mut few = FewRows::new(&table.base.schema);
     let mut many: Option<PartStager> = None;
     for batch in query::run(plan, Arc::clone(running), true)? {
-        let batch = batch?;
+        let batch = first_of_each(batch?, last, &mut seen)?;
         deleted.add(batch.column(last), running.statement.budget())?;
+        let others = batch.columns()[columns.len()..last].to_vec();
         let batch = batch.project(&columns)?;
+        if returned.is_wanted() {
+            told.add(beside(as_kept(fitted(&batch, &table.base.schema)?, table)?, others)?, running)?;
+        }
         match &mut many {
             None if few.rows + batch.num_rows() <= SMALL_ROWS_MAX => {
                 few.rows += batch.num_rows();
@@ -214,6 +264,7 @@ pub(super) fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
             Some(stager) => stager.append(&fitted(&batch, &table.base.schema)?)?,
         }
     }
+    returned.evaluate(&told.rows, running)?;
     let count = deleted.rows;
     if count == 0 {
         return Ok(Done::rows("UPDATE", count));
@@ -237,6 +288,57 @@ pub(super) fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Runni
     Ok(Done::rows("UPDATE", count))
 }
 
+/// Rows that RETURNING is about.
+#[derive(Default)]
+struct Told {
+    rows: Vec<RecordBatch>,
+    held: Vec<Reservation>,
+}
+
+impl Told {
+    fn add(&mut self, rows: RecordBatch, running: &RunningStatement) -> Result<()> {
+        self.held.push(running.statement.budget().reserve(rows.get_array_memory_size() as u64)?);
+        self.rows.push(rows);
+        Ok(())
+    }
+}
+
+/// Rows with further columns behind their own.
+fn beside(rows: RecordBatch, others: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let fields = others.iter().enumerate();
+    let fields =
+        fields.map(|(place, column)| Arc::new(Field::new(format!("{place}"), column.data_type().clone(), true)));
+    let schema = Schema::new(rows.schema().fields().iter().cloned().chain(fields).collect::<Vec<_>>());
+    let columns = rows.columns().iter().cloned().chain(others).collect();
+    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+}
+
+/// Whether the table's rows come beside those of others, each maybe several times.
+fn is_joined(plan: &LogicalPlan) -> Result<bool> {
+    Ok(plan.exists(|node| Ok(matches!(node, LogicalPlan::Join(_))))?)
+}
+
+/// The rows whose identities come for the first time: of several rows that one is joined with, the first counts.
+fn first_of_each(batch: RecordBatch, ids: usize, seen: &mut Option<HashSet<u64>>) -> Result<RecordBatch> {
+    let Some(seen) = seen else { return Ok(batch) };
+    let ids = batch.column(ids).as_primitive_opt::<UInt64Type>();
+    let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
+    let is_first: BooleanArray = ids.values().iter().map(|id| Some(seen.insert(*id))).collect();
+    Ok(filter_record_batch(&batch, &is_first)?)
+}
+
+/// The plan of the rows of an UPDATE, or of a DELETE that is planned as one, with the columns of the tables that its own
+/// is joined with behind its `columns`, where RETURNING may read them.
+fn with_others(plan: LogicalPlan, columns: usize, returned: &Returned) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(Projection { mut expr, input, .. }) if returned.is_wanted() => {
+            expr.extend(returned.others(&input, columns));
+            Ok(LogicalPlan::Projection(Projection::try_new(expr, input)?))
+        }
+        other => Ok(other),
+    }
+}
+
 /// The plan of a DELETE's or UPDATE's rows, with the rows' identities as one more column.
 fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
     Ok(match plan {
@@ -252,6 +354,13 @@ fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
         LogicalPlan::SubqueryAlias(alias) => {
             let input = with_row_ids(Arc::unwrap_or_clone(alias.input), table)?;
             LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(input), alias.alias)?)
+        }
+        LogicalPlan::Join(join) => {
+            // What is written stands before what it is joined with.
+            let left = with_row_ids(join.left.as_ref().clone(), table)?;
+            let right = join.right.as_ref().clone();
+            let join = LogicalPlan::Join(join);
+            join.with_new_exprs(join.expressions(), vec![left, right])?
         }
         LogicalPlan::Limit(limit) => {
             let input = with_row_ids(Arc::unwrap_or_clone(limit.input), table)?;

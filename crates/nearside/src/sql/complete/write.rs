@@ -8,8 +8,9 @@ use sqlparser::ast::{
 use super::expression::expr;
 use super::{query, refuse, refused, refused_text, source};
 use crate::error::Result;
+use crate::sql::returning::from_of;
 
-const RETURNING: &str = "RETURNING; query the rows before or after";
+const OUTPUT: &str = "OUTPUT; use RETURNING";
 const HINTS: &str = "a hint for an optimiser; leave it out";
 
 pub(super) fn insert(insert: &Insert) -> Result<()> {
@@ -51,7 +52,8 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         (*replace_into, "REPLACE INTO; use DELETE and INSERT"),
         (or.is_some() || *ignore, "OR or IGNORE in INSERT; use ON CONFLICT DO NOTHING, or ON CONFLICT .. DO UPDATE"),
         (*overwrite && on.is_some(), "ON CONFLICT in INSERT OVERWRITE; leave it out, the table is emptied first"),
-        (returning.is_some() || output.is_some(), RETURNING),
+        (output.is_some(), OUTPUT),
+        (*overwrite && returning.is_some(), "RETURNING of INSERT OVERWRITE; query the rows after it"),
         (words, "an alias in INSERT without AS; write AS before it"),
         (insert_alias.is_some(), "an alias behind the rows of INSERT; ON CONFLICT calls the row excluded"),
         (!assignments.is_empty(), "INSERT .. SET; use INSERT INTO table (columns) VALUES (..)"),
@@ -68,7 +70,8 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
             return Err(refused_text("INSERT into something else than a table", table));
         }
     }
-    source.iter().try_for_each(|source| query::query(source))
+    source.iter().try_for_each(|source| query::query(source))?;
+    returning.iter().flatten().try_for_each(query::item)
 }
 
 fn on_insert(on: &OnInsert) -> Result<()> {
@@ -102,16 +105,17 @@ pub(super) fn update(update: &Update) -> Result<()> {
         order_by,
         limit,
     } = update;
-    let joined = matches!(from, Some(UpdateTableFromKind::BeforeSet(_) | UpdateTableFromKind::AfterSet(_)));
     refuse(&[
         (!optimizer_hints.is_empty(), HINTS),
-        (joined, "UPDATE .. FROM; use a subquery in SET and in WHERE"),
-        (!table.joins.is_empty(), "JOIN in UPDATE; use a subquery in SET and in WHERE"),
-        (returning.is_some() || output.is_some(), RETURNING),
+        (matches!(from, Some(UpdateTableFromKind::BeforeSet(_))), "FROM before SET of UPDATE; write it behind SET"),
+        (!table.joins.is_empty(), "JOIN in UPDATE; use UPDATE .. SET .. FROM"),
+        (output.is_some(), OUTPUT),
         (or.is_some(), "UPDATE OR; leave it out"),
         (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in UPDATE; choose the rows by a key in WHERE"),
     ])?;
     source::with_joins(table)?;
+    from_of(from.as_ref()).iter().try_for_each(source::with_joins)?;
+    returning.iter().flatten().try_for_each(query::item)?;
     for Assignment { target, value } in assignments {
         if let AssignmentTarget::Tuple(_) = target {
             return Err(refused_text("SET of several columns at once (set each by itself)", target));
@@ -138,12 +142,12 @@ pub(super) fn delete(delete: &Delete) -> Result<()> {
     refuse(&[
         (!hints.is_empty(), HINTS),
         (!tables.is_empty() || all.len() > 1, "DELETE of several tables; use a statement for each"),
-        (using.is_some(), "DELETE .. USING; use EXISTS or IN (query) in WHERE"),
-        (all.iter().any(|table| !table.joins.is_empty()), "JOIN in DELETE; use EXISTS or IN (query) in WHERE"),
-        (returning.is_some() || output.is_some(), RETURNING),
+        (all.iter().any(|table| !table.joins.is_empty()), "JOIN in DELETE; use DELETE .. USING"),
+        (output.is_some(), OUTPUT),
         (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in DELETE; choose the rows by a key in WHERE"),
     ])?;
-    all.iter().try_for_each(source::with_joins)?;
+    all.iter().chain(using.iter().flatten()).try_for_each(source::with_joins)?;
+    returning.iter().flatten().try_for_each(query::item)?;
     selection.iter().try_for_each(expr)
 }
 
