@@ -34,6 +34,7 @@ use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_local, take_placement,
 };
+use crate::stack::deep;
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -41,7 +42,7 @@ use crate::statements::index;
 use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
 use crate::statements::transaction::by_keys::ByKeys;
-use crate::statements::{dml, lasting, write};
+use crate::statements::{dml, lasting, merge, write};
 use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
@@ -160,7 +161,8 @@ impl Session {
         if keeps_plans && let Some(outcome) = self.shared.shapes.run(&written, running, settings)? {
             return Ok(outcome);
         }
-        self.dispatch(AnyStatement::of(written)?, running, key)
+        // Steps that go deep find this stack, which is had once for all of them.
+        deep(|| self.dispatch(AnyStatement::of(written)?, running, key))
     }
 
     /// Prepares a query, INSERT, UPDATE or DELETE, to run it often with other values for `$1`, `$2`, .. A query is
@@ -263,6 +265,7 @@ impl Session {
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::Lock(lock) => return lock_table(lock, running).map(Outcome::Done),
+                ast::Statement::Merge(of) => return merge::merge(of, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {

@@ -4,7 +4,7 @@
 //! (`'lineitem.parquet'`). Views are planned from their SQL each time, so they follow the tables beneath them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -19,6 +19,7 @@ use datafusion_expr::{
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::object_name_to_table_reference;
 use datafusion_sql::unparser::expr_to_sql;
+use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
@@ -32,7 +33,7 @@ use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables};
+use crate::sql::{AnyStatement, KnownTables, fresh_name, is_made};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -69,10 +70,17 @@ pub(crate) struct PlanContext<'a> {
     pub planning: Vec<Name>,
     /// Whether to go on: views that name views may be planned very often.
     pub stop: Stop,
+    /// Queries of the statement that are planned by themselves, by the names that stand in their place.
+    pub given: Mutex<HashMap<String, Arc<dyn TableSource>>>,
 }
 
 impl PlanContext<'_> {
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
+        if is_made(reference.table())
+            && let Some(given) = self.given.lock().get(reference.table())
+        {
+            return Ok(Arc::clone(given));
+        }
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {
             return self.system.view(&name, &self.catalog, self.planner);
@@ -146,6 +154,7 @@ impl PlanContext<'_> {
             system: Arc::clone(&self.system),
             planning,
             stop: self.stop.clone(),
+            given: Mutex::default(),
         };
         let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
@@ -187,6 +196,13 @@ impl KnownTables for PlanContext<'_> {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let source = self.lookup(&object_name_to_table_reference(table.clone(), normalise)?)?;
         Ok(source.get_column_default(column).map(expr_to_sql).transpose()?)
+    }
+
+    fn give(&self, plan: LogicalPlan) -> String {
+        let name = fresh_name("query");
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        self.given.lock().insert(name.clone(), Arc::new(ViewSource { schema, plan }));
+        name
     }
 
     fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -181,6 +181,7 @@ impl RunningStatement {
             system: (self.inner.system_tables)(&self.inner),
             planning: Vec::new(),
             stop: self.stop(),
+            given: Default::default(),
         }
     }
 

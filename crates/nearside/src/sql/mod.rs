@@ -32,6 +32,7 @@ mod intervals;
 mod locking;
 mod materialized;
 mod mend;
+mod merge;
 mod names;
 mod nested_sets;
 mod ordinary;
@@ -56,6 +57,7 @@ pub(crate) use locking::{LockClause, LockingSelect, Wait};
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
+pub(crate) use merge::{MergeStep, merge_steps};
 pub(crate) use names::{fresh_name, is_made, object_name, quoted};
 use nested_sets::flattened;
 use own::own_statement;
@@ -134,7 +136,7 @@ impl AnyStatement {
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(tokens)?;
         let (tokens, alias) = conflict::without_alias(tokens);
-        let (tokens, said) = without_words(without_exclusions(flattened(tokens))?);
+        let (tokens, said) = without_words(without_exclusions(flattened(merge::with_actions(tokens)?))?);
         let mut parser = DFParserBuilder::new(tokens)
             .with_dialect(&SqlDialect)
             .with_recursion_limit(RECURSION_MAX)
@@ -193,6 +195,9 @@ pub(crate) trait KnownTables: ContextProvider {
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
 
+    /// Keeps a query that is planned by itself, and says by which name the rest of the statement reads it.
+    fn give(&self, plan: LogicalPlan) -> String;
+
     /// A statement's plan, in which values that are put into columns have the columns' types.
     ///
     /// # Errors
@@ -216,6 +221,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
             function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
         };
         keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
+        writes::give_values(&mut statement, &mut |query| Ok(context.give(planner.statement_to_plan(query)?)))?;
         context.assigned(planner.statement_to_plan(statement)?)
     })
 }

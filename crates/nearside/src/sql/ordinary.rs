@@ -18,8 +18,8 @@ use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, OnConflict, OnConflictAction, OnInsert, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
+    Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::parser::Parser;
 
@@ -58,6 +58,13 @@ impl VisitorMut for Ordinary {
                 }
                 _ => ControlFlow::Continue(()),
             },
+            ast::Statement::Merge(merge) => {
+                let updates = merge.clauses.iter_mut().filter_map(|clause| match &mut clause.action {
+                    MergeAction::Update(update) => Some(&mut update.assignments),
+                    _ => None,
+                });
+                flow(updates.into_iter().try_for_each(each_by_itself))
+            }
             _ => ControlFlow::Continue(()),
         }
     }

@@ -7,7 +7,7 @@ use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor,
-    TableObject, Value, VisitorMut,
+    TableObject, Value, VisitMut, VisitorMut, visit_expressions,
 };
 use sqlparser::parser::Parser;
 
@@ -139,6 +139,74 @@ fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_
         row.content.iter_mut().for_each(keep_cast);
     }
     Ok(())
+}
+
+/// Has queries of an INSERT read each VALUES within them by a name that `give` makes of it: the planner would take its
+/// rows for rows of the table. Rows that refer to others around them stay.
+///
+/// # Errors
+/// Those of `give`.
+pub(super) fn give_values(statement: &mut Statement, give: &mut dyn FnMut(Statement) -> Result<String>) -> Result<()> {
+    let Statement::Statement(inner) = statement else { return Ok(()) };
+    let ast::Statement::Insert(insert) = inner.as_mut() else { return Ok(()) };
+    let Some(source) = &mut insert.source else { return Ok(()) };
+    if matches!(source.body.as_ref(), SetExpr::Values(_)) && source.with.is_none() {
+        return Ok(());
+    }
+    match source.visit(&mut GiveValues(give)) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct GiveValues<'a>(&'a mut dyn FnMut(Statement) -> Result<String>);
+
+impl VisitorMut for GiveValues<'_> {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        match self.in_body(&mut query.body) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl GiveValues<'_> {
+    fn in_body(&mut self, body: &mut SetExpr) -> Result<()> {
+        match body {
+            SetExpr::Values(values) if !names_a_column(values) => {
+                let mut query = select_from("x")?;
+                let values = SetExpr::Values(values.clone());
+                *query.body = values;
+                let name = (self.0)(Statement::Statement(Box::new(ast::Statement::Query(Box::new(query)))))?;
+                *body = *select_from(&crate::sql::quoted(&name))?.body;
+                Ok(())
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.in_body(left)?;
+                self.in_body(right)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn names_a_column(values: &ast::Values) -> bool {
+    let is_column = |expr: &Expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    visit_expressions(values, is_column).is_break()
+}
+
+/// `SELECT * FROM name`.
+fn select_from(name: &str) -> Result<Query> {
+    let parsed = Parser::parse_sql(&SqlDialect, &format!("SELECT * FROM {name}")).map_err(DataFusionError::from)?;
+    match parsed.into_iter().next() {
+        Some(ast::Statement::Query(query)) => Ok(*query),
+        _ => Err(Error::Internal("a SELECT was parsed as something else".into())),
+    }
 }
 
 /// Whoever runs a statement has taken RETURNING off.

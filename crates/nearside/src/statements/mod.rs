@@ -13,6 +13,7 @@ pub(crate) mod lasting;
 pub(crate) mod load;
 pub(crate) mod lock_table;
 pub(crate) mod locked_select;
+pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod parameters;

@@ -281,11 +281,57 @@ pub(super) fn update(
             stager
         }
     };
-    let (table, running) = merged(table, running)?;
-    let new = build(vec![stager.finish()?], &table, &running)?;
-    let version = deleted.apply(&table, &running)?;
-    commit_checked(new.appended_to(&table, &version), &running)?;
+    replace(deleted, stager, table, running)?;
     Ok(Done::rows("UPDATE", count))
+}
+
+/// Puts many rows in the place of others.
+fn replace(deleted: Deletion, new: PartStager, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
+    let (table, running) = merged(table, running)?;
+    let new = build(vec![new.finish()?], &table, &running)?;
+    let version = deleted.apply(&table, &running)?;
+    commit_checked(new.appended_to(&table, &version), &running)
+}
+
+/// Rows that take the place of others, in memory until all are known.
+#[derive(Default)]
+pub(super) struct Replacement {
+    deleted: Deletion,
+    added: Told,
+}
+
+impl Replacement {
+    /// How many rows go.
+    pub(super) fn rows(&self) -> u64 {
+        self.deleted.rows
+    }
+
+    /// Rows that come, as the table keeps them.
+    pub(super) fn add(&mut self, rows: RecordBatch, running: &RunningStatement) -> Result<()> {
+        self.added.add(rows, running)
+    }
+
+    /// Rows that go, by their identities.
+    pub(super) fn remove(&mut self, ids: &ArrayRef, running: &RunningStatement) -> Result<()> {
+        self.deleted.add(ids, running.statement.budget())
+    }
+
+    /// Makes it so.
+    pub(super) fn commit(self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
+        let count: usize = self.added.rows.iter().map(RecordBatch::num_rows).sum();
+        if count == 0 && self.deleted.rows == 0 {
+            return Ok(());
+        }
+        if count <= SMALL_ROWS_MAX {
+            let added = concat_batches(&nullable(&table.base.schema), &self.added.rows)?;
+            if self.deleted.is_written_small(table, Some(&added), running)? {
+                return Ok(());
+            }
+        }
+        let mut stager = PartStager::new(table, running)?;
+        self.added.rows.iter().try_for_each(|rows| stager.append(rows))?;
+        replace(self.deleted, stager, table, running)
+    }
 }
 
 /// Rows that RETURNING is about.
@@ -340,7 +386,7 @@ fn with_others(plan: LogicalPlan, columns: usize, returned: &Returned) -> Result
 }
 
 /// The plan of a DELETE's or UPDATE's rows, with the rows' identities as one more column.
-fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
+pub(super) fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
     Ok(match plan {
         LogicalPlan::TableScan(scan) => {
             let source = Arc::new(StoredSource::with_row_ids(table));
@@ -379,6 +425,11 @@ fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
             )));
         }
     })
+}
+
+/// Which column of a plan the rows' identities are.
+pub(super) fn row_ids_of(plan: &LogicalPlan) -> Result<usize> {
+    Ok(plan.schema().index_of_column(&row_id_column(plan)?)?)
 }
 
 fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {

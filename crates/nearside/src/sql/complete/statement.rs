@@ -15,6 +15,7 @@ pub(super) fn statement(of: &Statement) -> Result<()> {
         Statement::Insert(insert) => write::insert(insert),
         Statement::Update(update) => write::update(update),
         Statement::Delete(delete) => write::delete(delete),
+        Statement::Merge(merge) => write::merge(merge),
         Statement::Truncate(truncate) => write::truncate(truncate),
         Statement::CreateTable(table) => create::table(table),
         Statement::CreateView(view) => create::view(view),

@@ -1,8 +1,10 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, OnConflict, OnConflictAction,
-    OnInsert, TableAliasWithoutColumns, TableObject, Truncate, TruncateTableTarget, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge, MergeAction, MergeClause,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction, OnInsert, OutputClause,
+    TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate, TruncateTableTarget, Update,
+    UpdateTableFromKind,
 };
 
 use super::expression::expr;
@@ -149,6 +151,64 @@ pub(super) fn delete(delete: &Delete) -> Result<()> {
     all.iter().chain(using.iter().flatten()).try_for_each(source::with_joins)?;
     returning.iter().flatten().try_for_each(query::item)?;
     selection.iter().try_for_each(expr)
+}
+
+pub(super) fn merge(merge: &Merge) -> Result<()> {
+    let Merge { merge_token: _, optimizer_hints, into: _, table, source: of, on, clauses, output } = merge;
+    let returns = matches!(output, Some(OutputClause::Returning { .. }));
+    refuse(&[
+        (!optimizer_hints.is_empty(), HINTS),
+        (returns, "RETURNING of MERGE; query the rows after it"),
+        (output.is_some(), OUTPUT),
+        (!matches!(table, TableFactor::Table { .. }), "MERGE into something else than a table"),
+    ])?;
+    for source in [table, of] {
+        source::with_joins(&TableWithJoins { relation: source.clone(), joins: Vec::new() })?;
+    }
+    expr(on)?;
+    for MergeClause { when_token: _, clause_kind: _, predicate, action } in clauses {
+        predicate.iter().try_for_each(expr)?;
+        match action {
+            MergeAction::Update(MergeUpdateExpr {
+                update_token: _,
+                assignments,
+                update_predicate,
+                delete_predicate,
+            }) => {
+                refuse(&[(
+                    update_predicate.is_some() || delete_predicate.is_some(),
+                    "WHERE behind an action of MERGE; write WHEN .. AND condition THEN",
+                )])?;
+                for Assignment { target, value } in assignments {
+                    if let AssignmentTarget::Tuple(_) = target {
+                        return Err(refused_text("SET of several columns at once (set each by itself)", target));
+                    }
+                    expr(value)?;
+                }
+            }
+            MergeAction::Delete { delete_token: _ } => {}
+            MergeAction::Insert(MergeInsertExpr {
+                insert_token: _,
+                columns,
+                kind_token: _,
+                kind,
+                insert_predicate,
+            }) => {
+                refuse(&[
+                    (insert_predicate.is_some(), "WHERE behind an action of MERGE; write WHEN .. AND condition THEN"),
+                    (matches!(kind, MergeInsertKind::Row), "INSERT ROW in MERGE; use INSERT VALUES (..)"),
+                    (
+                        columns.iter().any(|column| column.0.len() > 1),
+                        "a table before a column of INSERT; write the column alone",
+                    ),
+                ])?;
+                if let MergeInsertKind::Values(values) = kind {
+                    query::values(values)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
