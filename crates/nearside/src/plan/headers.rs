@@ -24,7 +24,7 @@ use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::rewrite::chars::padded_column;
-use crate::sql::is_made;
+use crate::sql::{is_made, seen_name};
 
 /// What nobody has named.
 const UNNAMED: &str = "?column?";
@@ -145,6 +145,9 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
     match expr {
         Expr::Column(column) => of_column(column, input),
         Expr::OuterReferenceColumn(_, column) => Name::own(&column.name),
+        Expr::Alias(alias) if seen_name(&alias.name).is_some() => {
+            Name::own(seen_name(&alias.name).unwrap_or(&alias.name))
+        }
         Expr::Alias(alias) => match of(padded_column(alias).unwrap_or(&alias.expr), input) {
             inner if padded_column(alias).is_some() => inner,
             inner if is_planners(&alias.name, &alias.expr) => inner,

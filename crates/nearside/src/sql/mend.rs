@@ -2,15 +2,15 @@
 //!
 //! # Limits
 //! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
-//! them. What the planner takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another
-//! column `AS a`, and casts further inside.
+//! them, or as columns. What the planner takes for the same otherwise it refuses: `*` beside `*` or `t.*`, beside a
+//! column `AS` the name of one of its own, and casts further inside.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions};
+use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut};
 
 use super::calls::call;
 use super::casts::{CAST, apart_from_its_column, name_outputs};
@@ -21,7 +21,7 @@ use super::walk::rewrite;
 use crate::error::{Error, Result};
 use crate::functions::any_of_list;
 use crate::functions::zones;
-use crate::sql::fresh_name;
+use crate::sql::{fresh_name, named_otherwise};
 
 /// Sets a statement right.
 ///
@@ -331,37 +331,26 @@ fn cut_to_length(expr: &mut ast::Expr) {
     *expr = call(CAST, vec![cut, ast::Expr::Value(Value::SingleQuotedString(length).into())]);
 }
 
-/// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.
+/// `SELECT a, a` gives two columns, which the planner wants to be called otherwise. Users see them under their names.
 fn name_outputs_apart(query: &mut ast::Query) {
-    let mut known = HashSet::new();
-    let mut again = false;
-    each_select(&mut query.body, &mut |select| again |= !repeated(&select.projection).is_empty());
-    if !again {
-        return;
-    }
-    // Names in ORDER BY, HAVING and the like may be a table's: outputs must not take them.
-    let _ = visit_expressions(query, |expr: &ast::Expr| {
-        match expr {
-            ast::Expr::Identifier(name) => drop(known.insert(folded(name))),
-            ast::Expr::CompoundIdentifier(names) => known.extend(names.iter().map(folded)),
-            _ => {}
-        }
-        ControlFlow::<()>::Continue(())
-    });
     each_select(&mut query.body, &mut |select| {
-        let mut taken: HashSet<String> = known.clone();
-        taken.extend(select.projection.iter().filter_map(name_of));
-        for place in repeated(&select.projection) {
+        let mut places = repeated(&select.projection);
+        let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        if select.projection.iter().any(is_star) {
+            // The star may give the same columns.
+            let columns = select.projection.iter().enumerate().filter(|(_, item)| is_column(item));
+            places.extend(columns.map(|(place, _)| place));
+        }
+        places.extend(taken_otherwise(&select.projection));
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
             let item = &mut select.projection[place];
-            let free: String = match column_name(item) {
-                Some(name) => {
-                    let numbered = (1..).map(|number| format!("{name}_{number}"));
-                    numbered.skip_while(|name| taken.contains(name)).take(1).collect()
-                }
+            let free = match column_name(item) {
+                Some(name) => named_otherwise(&name),
                 // Users see it under the name that it has without AS.
                 None => fresh_name("output"),
             };
-            taken.insert(free.clone());
             if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
                 let expr = expr.clone();
                 let alias = Ident::with_quote('"', free);
@@ -369,6 +358,35 @@ fn name_outputs_apart(query: &mut ast::Query) {
             }
         }
     });
+}
+
+/// Which items are columns by a name that another one has by AS, or behind a table's name.
+fn taken_otherwise(items: &[SelectItem]) -> Vec<usize> {
+    let name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some((folded(alias), true)),
+        SelectItem::UnnamedExpr(expr) => match bare(expr) {
+            ast::Expr::CompoundIdentifier(names) => names.last().map(|name| (folded(name), false)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let taken: Vec<(String, bool)> = items.iter().filter_map(name).collect();
+    let is_taken = |item: &SelectItem| {
+        let SelectItem::UnnamedExpr(expr) = item else { return false };
+        match bare(expr) {
+            ast::Expr::Identifier(own) => taken.iter().any(|(name, _)| *name == folded(own)),
+            ast::Expr::CompoundIdentifier(own) => {
+                own.last().is_some_and(|own| taken.iter().any(|(name, by_as)| *by_as && *name == folded(own)))
+            }
+            _ => false,
+        }
+    };
+    items.iter().enumerate().filter(|(_, item)| is_taken(item)).map(|(place, _)| place).collect()
+}
+
+fn is_column(item: &SelectItem) -> bool {
+    let SelectItem::UnnamedExpr(expr) = item else { return false };
+    matches!(bare(expr), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
 }
 
 /// The SELECTs of a query; one in brackets is a query by itself.

@@ -47,6 +47,7 @@ mod values;
 mod walk;
 mod windows;
 mod writes;
+mod written_with;
 
 pub(crate) use casts::CAST;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
@@ -58,7 +59,7 @@ pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
-pub(crate) use names::{fresh_name, is_made, object_name, quoted};
+pub(crate) use names::{fresh_name, is_made, named_otherwise, object_name, quoted, seen_name};
 use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change};
@@ -144,6 +145,7 @@ impl AnyStatement {
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
         deep_by(length, || {
+            statements.iter_mut().try_for_each(written_with::write_out)?;
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().for_each(distinct::bind);

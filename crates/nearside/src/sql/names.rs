@@ -44,6 +44,19 @@ pub(crate) fn is_made(name: &str) -> bool {
     name.starts_with(MADE)
 }
 
+/// What stands before the name that users see.
+const SEEN_AS: &str = "_as_";
+
+/// A name that no column has, of one that users see under another, which others may have too.
+pub(crate) fn named_otherwise(name: &str) -> String {
+    format!("{}{SEEN_AS}{name}", fresh_name("output"))
+}
+
+/// The name under which users see what is [named otherwise](named_otherwise).
+pub(crate) fn seen_name(name: &str) -> Option<&str> {
+    name.strip_prefix(MADE)?.split_once(SEEN_AS).map(|(_, name)| name)
+}
+
 /// A name that no column has.
 pub(crate) fn fresh_name(what: &str) -> String {
     format!("{MADE}{what}_{}", FRESH.fetch_add(1, Ordering::Relaxed))

@@ -19,7 +19,8 @@ use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
-    Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
+    Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::parser::Parser;
 
@@ -70,6 +71,11 @@ impl VisitorMut for Ordinary {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if matches!(select.flavor, SelectFlavor::FromFirstNoSelect) && select.projection.is_empty() {
+            // `FROM t` alone gives all of it.
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+            select.flavor = SelectFlavor::Standard;
+        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && array_query(expr).is_some()
