@@ -32,7 +32,8 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, ScriptPiece, Written, is_complete, lengths, only, split, statements, take_local, take_placement,
+    AnyStatement, ScriptPiece, Written, columns_of, is_complete, lengths, only, split, statements, take_local,
+    take_placement,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -284,7 +285,8 @@ impl Session {
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
+                write::create_table(create, placement.as_deref(), (lengths, columns_of(&statement)), running)
+                    .map(Outcome::Done)
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
                 // The planner's text is that of the statement as it was rewritten for it.

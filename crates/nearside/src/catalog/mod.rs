@@ -16,6 +16,7 @@
 //! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
 //! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].
 
+pub(crate) mod defaults;
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod journal;
@@ -40,12 +41,12 @@ use ::units::store::{Statement, Store};
 use ::units::versions::Pin;
 use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
-use datafusion_expr::Expr;
 use files::ReadOptions;
 use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
+use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
@@ -112,7 +113,7 @@ pub(crate) struct TableEntry {
     /// What small statements wrote since.
     pub delta: Option<Arc<TableDelta>>,
     /// Default values by column name.
-    pub defaults: Arc<HashMap<String, Expr>>,
+    pub defaults: ColumnDefaults,
     /// How long texts of its columns may be.
     pub lengths: Lengths,
     /// Its indexes, those of its keys among them.

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion_sql::unparser::expr_to_sql;
 use files::ReadOptions;
 use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, persist};
 
+use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
@@ -154,23 +154,17 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
 fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter) -> Result<Table> {
     // In the order of their names, so that the same table is written the same.
     let defaults: BTreeMap<_, _> = table.defaults.iter().collect();
-    let default = |(column, value): (&String, &_)| {
-        let text = expr_to_sql(value).map_err(|_| {
-            let table = table.name.shown();
-            Error::Unsupported(format!(
-                "the default of column '{column}' of table '{table}' cannot be kept in a folder; write it as a plain \
-                 text, DEFAULT '10:00:00' say, or leave it out"
-            ))
-        })?;
-        Ok((column.clone(), text.to_string()))
-    };
+    let text = |(column, default): (&&String, &&ColumnDefault)| ((*column).clone(), default.text.to_string());
+    let zone =
+        |(column, default): (&&String, &&ColumnDefault)| Some(((*column).clone(), default.zone.as_ref()?.to_string()));
     let lengths: BTreeMap<_, _> = table.lengths.iter().collect();
     let kept = table.placement.kept();
     let bounds = kept.bounds.map(|(values, shared)| Ok::<_, Error>((blobs.add_array(&values)?, shared))).transpose()?;
     Ok(Table {
         id: table.id,
         schema: blobs.add_schema(&table.base.schema)?,
-        defaults: defaults.into_iter().map(default).collect::<Result<_>>()?,
+        defaults: defaults.iter().map(text).collect(),
+        zones: defaults.iter().filter_map(zone).collect(),
         lengths: lengths.into_iter().map(|(column, length)| (column.clone(), length.sql())).collect(),
         indexes: table.indexes.iter().map(index).collect(),
         placement: Placement {

@@ -128,6 +128,9 @@ pub(super) struct Table {
     /// Default values as SQL, by column.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<(String, String)>,
+    /// The time zones of those that depend on one, by column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<(String, String)>,
     /// `VARCHAR(3)`, by column.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<(String, String)>,

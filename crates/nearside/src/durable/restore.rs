@@ -19,6 +19,7 @@ use log_store::Folder;
 use storage::persist::{ReadBackError, deleted_from_bytes};
 use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion, UnreadColumns};
 
+use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
@@ -30,7 +31,7 @@ use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::statements::ddl::planned_default;
+use crate::statements::defaults;
 use crate::statements::write::stage;
 
 /// Batches of a table's delta that are kept apart; of more, those rows that live are put together.
@@ -58,6 +59,7 @@ enum Named {
 struct TableOf {
     schema: SchemaRef,
     defaults: Vec<(String, String)>,
+    zones: Vec<(String, String)>,
     lengths: Vec<(String, String)>,
     indexes: Vec<Index>,
     placement: KeptPlacement,
@@ -284,6 +286,7 @@ impl TableOf {
         let mut made = TableOf {
             schema: blobs.schema(table.schema)?,
             defaults: table.defaults,
+            zones: table.zones,
             lengths: table.lengths,
             indexes: table.indexes,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
@@ -338,10 +341,11 @@ impl TableOf {
         indexed(table, running)
     }
 
-    fn planned_defaults(&self, running: &Arc<RunningStatement>) -> Result<HashMap<String, datafusion_expr::Expr>> {
+    fn planned_defaults(&self, running: &Arc<RunningStatement>) -> Result<HashMap<String, ColumnDefault>> {
         let default = |(column, text): &(String, String)| {
             let field = self.schema.field_with_name(column)?;
-            Ok((column.clone(), planned_default(field, text, running)?))
+            let zone = self.zones.iter().find(|(of, _)| of == column).map(|(_, zone)| zone.as_str());
+            Ok((column.clone(), defaults::kept(field, (text, zone), running)?))
         };
         self.defaults.iter().map(default).collect()
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::Column;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DFSchema, Result as DfResult, TableReference};
+use datafusion_common::{DFSchema, DataFusionError, Result as DfResult, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
@@ -18,9 +18,9 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 use datafusion_sql::planner::object_name_to_table_reference;
-use datafusion_sql::unparser::expr_to_sql;
 use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
+use sqlparser::parser::Parser;
 
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::codes::SqlState;
@@ -33,7 +33,7 @@ use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables, fresh_name, is_made};
+use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -195,7 +195,11 @@ impl KnownTables for PlanContext<'_> {
     fn default_of(&self, table: &ObjectName, column: &str) -> Result<Option<ast::Expr>> {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let source = self.lookup(&object_name_to_table_reference(table.clone(), normalise)?)?;
-        Ok(source.get_column_default(column).map(expr_to_sql).transpose()?)
+        let Some(text) = source.downcast_ref::<StoredSource>().and_then(|source| source.default_text(column)) else {
+            return Ok(None);
+        };
+        let parsed = Parser::new(&SqlDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+        Ok(Some(parsed.map_err(DataFusionError::from)?))
     }
 
     fn give(&self, plan: LogicalPlan) -> String {

@@ -139,6 +139,10 @@ impl Dialect for SqlDialect {
         let operand = parser.parse_subexpr(level);
         Some(operand.map(|expr| match op {
             UnaryOperator::BitwiseNot => complement(expr),
+            // Written again, two signs in a row would begin a comment.
+            op if matches!(expr, Expr::UnaryOp { .. }) => {
+                Expr::UnaryOp { op, expr: Box::new(Expr::Nested(Box::new(expr))) }
+            }
             op => Expr::UnaryOp { op, expr: Box::new(expr) },
         }))
     }
@@ -159,5 +163,6 @@ impl Dialect for SqlDialect {
 fn complement(of: Expr) -> Expr {
     let one = Box::new(Expr::value(Value::Number("1".into(), false)));
     let all = Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: one });
-    Expr::BinaryOp { left: Box::new(of), op: BinaryOperator::PGBitwiseXor, right: all }
+    // In brackets, since it is written again as the weaker operator that it is now.
+    Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(of), op: BinaryOperator::PGBitwiseXor, right: all }))
 }

@@ -18,7 +18,7 @@ use crate::catalog::lengths::{Length, Lengths};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
-use crate::sql::dialect::SqlDialect;
+pub(crate) use crate::sql::dialect::SqlDialect;
 use crate::stack::{deep, deep_by};
 
 mod calls;
@@ -328,6 +328,15 @@ pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
         }
     }
     Ok(Some(Arc::new(lengths)))
+}
+
+/// The definitions of columns of a CREATE TABLE.
+pub(crate) fn columns_of(statement: &Statement) -> &[ast::ColumnDef] {
+    let Statement::Statement(inner) = statement else { return &[] };
+    match inner.as_ref() {
+        ast::Statement::CreateTable(create) => &create.columns,
+        _ => &[],
+    }
 }
 
 /// The planner's options as the session's settings say.

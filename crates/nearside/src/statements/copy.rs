@@ -23,7 +23,8 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
+    AnyStatement, CopyFrom, columns_of, lengths, object_name, option_pairs, plan_statement, quoted, statements,
+    take_placement,
 };
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
@@ -177,7 +178,7 @@ fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement
             return Ok(None);
         }
         match table.defaults.get(field.name()) {
-            Some(default) => crate::statements::ddl::default_value(default, field, running).map(Some),
+            Some(default) => crate::statements::ddl::default_value(&default.expr, field, running).map(Some),
             None => Ok(Some(arrow::array::new_null_array(field.data_type(), 1))),
         }
     };
@@ -376,10 +377,11 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         other => other,
     };
     let lengths = lengths(&statement)?;
+    let columns = columns_of(&statement).to_vec();
     let text = statement.to_string();
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create_table(create, placement.as_deref(), lengths, running)
+            create_table(create, placement.as_deref(), (lengths, &columns), running)
         }
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {
             create.definition = Some(text);

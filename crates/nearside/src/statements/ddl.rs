@@ -11,21 +11,22 @@ use datafusion_expr::{
     LogicalPlanBuilder,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
-use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
+use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, RenameTableNameKind, Statement};
 
+use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
-use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, normalised, object_name, option_pairs, quoted};
+use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
+use crate::statements::defaults;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::write::fitted;
@@ -284,7 +285,7 @@ fn add_column(
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let length = Length::of_column(field.name(), &column.data_type)?;
-    let mut value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
+    let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
     if let (Some(length), Some(given)) = (length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
     {
@@ -320,31 +321,16 @@ fn add_column(
     Ok(())
 }
 
-/// The default value of a column, of its text as [`expr_to_sql`](datafusion_sql::unparser::expr_to_sql) writes it.
-///
-/// # Errors
-/// A text that is none, a type that SQL has no name for.
-pub(crate) fn planned_default(field: &Field, text: &str, running: &Arc<RunningStatement>) -> Result<Expr> {
-    let context = running.plan_context();
-    let column = format!("{} {} DEFAULT {text}", quoted(field.name()), sql_type(field.data_type()));
-    let plan = AnyStatement::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
-    let default = match plan {
-        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create.column_defaults.into_iter().next().map(|(_, value)| value)
-        }
-        _ => None,
-    };
-    default.ok_or_else(|| Error::Internal(format!("'{text}' is no default value")))
-}
-
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
-fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(FieldRef, Option<Expr>)> {
+fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(FieldRef, Option<ColumnDefault>)> {
     let context = running.plan_context();
+    let default = defaults::written(column).cloned();
+    let mut column = column.clone();
+    column.options.retain(|option| !matches!(option.option, ColumnOption::Default(_)));
     let plan = AnyStatement::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
     let LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
         input,
         constraints,
-        column_defaults,
         ..
     })) = plan
     else {
@@ -362,7 +348,8 @@ fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(
     }
     let data_type = storage::surface_type(field.data_type());
     let field = Arc::new(Field::new(field.name(), data_type, field.is_nullable()));
-    Ok((field, column_defaults.into_iter().next().map(|(_, e)| e)))
+    let default = default.map(|value| defaults::default_of(&value, &field, running)).transpose()?.flatten();
+    Ok((field, default))
 }
 
 /// A default's value now, as one row of the column's type.

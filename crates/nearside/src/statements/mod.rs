@@ -3,6 +3,7 @@
 pub(crate) mod conflict;
 pub(crate) mod copy;
 pub(crate) mod ddl;
+pub(crate) mod defaults;
 pub(crate) mod dml;
 pub(crate) mod explain;
 pub(crate) mod index;

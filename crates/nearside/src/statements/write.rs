@@ -7,7 +7,7 @@
 //! # Limits
 //! One writer at a time per table.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt64Array};
@@ -20,7 +20,7 @@ use datafusion_expr::{
 };
 use datafusion_sql::parser::Statement;
 use numa::{Budget, Reservation};
-use sqlparser::ast;
+use sqlparser::ast::{self, ColumnDef};
 use storage::{RowsToDelete, TableRow, TableVersion};
 
 use crate::catalog::delta::SMALL_ROWS_MAX;
@@ -38,6 +38,7 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::normalised;
+use crate::statements::defaults;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
 use crate::statements::returning::Returned;
@@ -574,11 +575,11 @@ fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
 /// CREATE TABLE and CREATE TABLE AS.
 ///
 /// `placement`: what `WITH (placement = '..')` said; `lengths`: those of the columns that it
-/// declares; without any the query's.
+/// declares; without any the query's; `columns`: their definitions.
 pub(crate) fn create_table(
     create: CreateMemoryTable,
     placement: Option<&str>,
-    lengths: Option<Lengths>,
+    (lengths, columns): (Option<Lengths>, &[ColumnDef]),
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     if create.temporary {
@@ -596,7 +597,14 @@ pub(crate) fn create_table(
     let declared = matches!(input, LogicalPlan::EmptyRelation(_));
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
-    table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
+    for column in columns {
+        let name = normalised(column.name.clone());
+        if let (Some(value), Ok(field)) = (defaults::written(column), table.base.schema.field_with_name(&name))
+            && let Some(default) = defaults::default_of(value, &Field::clone(field), running)?
+        {
+            Arc::make_mut(&mut table.defaults).insert(name, default);
+        }
+    }
     table.lengths = lengths.unwrap_or_else(|| of_query(input.schema().as_arrow()));
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     let mut count = None;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion_sql::unparser::expr_to_sql;
 
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
@@ -52,7 +51,7 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
             line.push_str(" NOT NULL");
         }
         if let Some(default) = table.defaults.get(field.name()) {
-            line.push_str(&format!(" DEFAULT {}", expr_to_sql(default)?));
+            line.push_str(&format!(" DEFAULT {}", default.text));
         }
         lines.push(line);
     }

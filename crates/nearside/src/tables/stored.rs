@@ -1,12 +1,12 @@
 //! [`StoredSource`]: a stored table as the planner sees it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::{Constraint, Constraints, Result as DfResult};
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 
+use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::lengths::told;
 use crate::catalog::{Name, TableEntry};
 use crate::tables::exact::is_exact_in_scan;
@@ -27,7 +27,7 @@ pub(crate) struct StoredSource {
     pub schema: SchemaRef,
     /// Whether the last column is [`ROW_ID`].
     pub row_ids: bool,
-    defaults: Arc<HashMap<String, Expr>>,
+    defaults: ColumnDefaults,
     constraints: Constraints,
 }
 
@@ -61,6 +61,13 @@ impl StoredSource {
     }
 }
 
+impl StoredSource {
+    /// A column's default as it is written.
+    pub(crate) fn default_text(&self, column: &str) -> Option<&str> {
+        self.defaults.get(column).map(|default| &*default.text)
+    }
+}
+
 impl TableSource for StoredSource {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -82,6 +89,6 @@ impl TableSource for StoredSource {
     }
 
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.defaults.get(column)
+        self.defaults.get(column).map(|default| &default.expr)
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use nearside::{Database, Session, check_folder, restore_folder};
 
-use crate::read::{number, rows};
+use crate::read::{database, number, rows};
 
 fn opened(folder: &Path) -> Session {
     open_with(folder, 1 << 30).unwrap()
@@ -278,6 +278,58 @@ fn damage_is_told_by_who_reads_it() {
     let session = opened(&folder);
     session.execute("TRUNCATE t; INSERT INTO t VALUES (1, 'b')").unwrap();
     assert_eq!(rows(&session, wanted), [["5001", "1", "1"]]);
+}
+
+/// Defaults and views mean the same when a folder is opened again, and in a script that was exported.
+#[test]
+fn defaults_and_views_are_kept_as_they_are_written() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, script) = (place.path().join("db"), place.path().join("script"));
+    let session = opened(&folder);
+    session
+        .execute(
+            "SET TIME ZONE 'Europe/Berlin';
+             CREATE TABLE x (i INT, a INT DEFAULT -(-5), b INT DEFAULT - - 5, c INT DEFAULT ~5, d INT DEFAULT 1 # 3,
+                 f TIMESTAMP DEFAULT DATE '2024-01-01' + INTERVAL '1 day' * 2,
+                 g TEXT DEFAULT named_struct('a', 'q')['a'], h TIME DEFAULT TIME '10:00', j INT DEFAULT 3 * ~1,
+                 k TIMESTAMP DEFAULT TIMESTAMPTZ '2024-07-01 00:00:00', l TIMESTAMPTZ DEFAULT '2024-07-01 00:00:00',
+                 m TEXT DEFAULT 'it''s -- no comment', n DOUBLE DEFAULT 2 ^ 3, o INT DEFAULT NULL);
+             ALTER TABLE x ADD COLUMN p INT DEFAULT - -7;
+             CREATE VIEW v AS SELECT - - 5 AS a, 3 * ~1 AS b, 1 # 3 AS c, 2 ^ 3 ^ 2 AS d, - (-5 + 1) AS e;
+             INSERT INTO x (i) VALUES (1)",
+        )
+        .unwrap();
+    session.execute(&format!("EXPORT DATABASE '{}'", script.display())).unwrap();
+    session.execute("ALTER TABLE x ADD COLUMN e INTERVAL DEFAULT INTERVAL '1 day' * 3").unwrap();
+    let columns = "a, b, c, d, f, g, h, j, e, k, extract(epoch FROM l), m, n, o, p";
+    let (table, view) = (format!("SELECT {columns} FROM x WHERE i = "), "SELECT * FROM v");
+    let expected = (rows(&session, &format!("{table} 1")), rows(&session, view));
+    assert_eq!(expected.0[0][..4], ["5", "5", "-6", "2"]);
+    assert_eq!(expected.0[0][9], "2024-07-01T00:00:00");
+    assert_eq!(expected.1[0][..3], ["5", "-6", "2"]);
+    drop(session);
+    for place in ["log", "checkpoint"] {
+        if place == "checkpoint" {
+            opened(&folder).execute("CHECKPOINT").unwrap();
+        }
+        let session = opened(&folder);
+        session.execute("SET TIME ZONE '+00:00'; DELETE FROM x WHERE i = 2; INSERT INTO x (i) VALUES (2)").unwrap();
+        assert_eq!(rows(&session, &format!("{table} 2")), expected.0, "{place}");
+        assert_eq!(rows(&session, view), expected.1, "{place}");
+    }
+    let imported = database().session();
+    imported.execute(&format!("IMPORT DATABASE '{}'", script.display())).unwrap();
+    imported.execute("INSERT INTO x (i) VALUES (3)").unwrap();
+    assert_eq!(rows(&imported, view), expected.1);
+    assert_eq!(rows(&imported, "SELECT a, b, c, d, f, g, h, j FROM x WHERE i = 3")[0][..], expected.0[0][..8]);
+    for (wrong, told) in [
+        ("CREATE TABLE y (a INT DEFAULT (SELECT 1))", "a query cannot be in a default"),
+        ("CREATE TABLE y (a STRUCT<b INT> DEFAULT {b: 1})", "a"),
+        ("CREATE TABLE y (a INT DEFAULT nothing)", "nothing"),
+    ] {
+        let error = fails(&imported, wrong);
+        assert!(error.contains(told), "{wrong}: {error}");
+    }
 }
 
 /// What is not there, or not what it was, is found when the folder is opened.
