@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use storage::Parallel;
 
 use super::Folder;
-use super::history::read_history;
+use super::history::{is_followed, read_history};
 use super::open::{lock, read_folder};
 use crate::data::{DataFile, OpenData, data_path};
 use crate::error::{OpenError, ReadError};
@@ -71,6 +71,9 @@ impl Folder {
         };
         let older = read_history(&**files, path, &manifest).map_err(|error| of(error, None))?;
         let older: Vec<Manifest> = older.into_iter().collect::<Result<_, _>>().map_err(|error| of(error, None))?;
+        let followed = older.iter().zip(older.iter().skip(1).chain([&manifest]));
+        let mut followed = followed.map(|(older, next)| is_followed(path, older, Some(next)));
+        followed.try_for_each(|followed| followed).map_err(|error| of(error, None))?;
         let place = LogPlace { files: Arc::clone(files), path: path.to_path_buf(), folder: manifest.folder };
         let (chain, first) = match older.first() {
             Some(first) => {

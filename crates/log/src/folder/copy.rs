@@ -20,7 +20,7 @@ pub(super) fn empty_folder(files: &dyn Files, to: &Path, health: &Health) -> Res
     }
 }
 
-/// Copies the first bytes of a file, or all, and syncs it.
+/// Copies the first bytes of a file, or all, and syncs it; the copy is as long in any case.
 ///
 /// # Errors
 /// [`WriteError`].
@@ -36,7 +36,7 @@ pub(super) fn copy_file(
     let source = files.open(from).map_err(unreadable)?;
     let len = source.len_bytes().map_err(unreadable)?;
     let bytes = bytes.unwrap_or(len).min(len);
-    let target = files.create(to, bytes).map_err(|error| failed(files, health, to, "making the file", &error))?;
+    let target = files.create(to, len).map_err(|error| failed(files, health, to, "making the file", &error))?;
     let mut buffer = vec![0; CHUNK_BYTES.min(bytes as usize)];
     let mut done = 0;
     while done < bytes {

@@ -69,9 +69,12 @@ impl Folder {
         // Of a checkpoint that came no further than this.
         let _ = self.files.remove(&to);
         if self.files.link(&from, &to).is_err() {
-            // There are file systems in which a file has one name. The checkpoint that comes next syncs this one.
+            // There are file systems in which a file has one name.
             before.write(&*self.files, &to, &to, &self.health)?;
         }
+        // Without it the history would have a gap once the next one is there.
+        let synced = self.files.sync_folder(&self.path);
+        synced.map_err(|error| self.health.stop(&self.path, "syncing the folder", &error))?;
         Ok(Some(Kept::of(before)))
     }
 
@@ -107,6 +110,20 @@ impl Known {
     /// Whether a checkpoint before the last one needs a file.
     pub(super) fn is_in_history(&self, file: u64) -> bool {
         self.history.iter().any(|kept| kept.files.iter().any(|of| of.number == file))
+    }
+}
+
+/// That the checkpoint which follows one is there.
+///
+/// # Errors
+/// [`ReadError::Missing`].
+pub(super) fn is_followed(path: &Path, of: &Manifest, next: Option<&Manifest>) -> Result<(), ReadError> {
+    match next.is_none_or(|next| next.number == of.number + 1) {
+        true => Ok(()),
+        false => {
+            let what = "going back to the time behind the checkpoint before it needs it".to_owned();
+            Err(ReadError::Missing { path: kept_path(path, of.number + 1), what })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::copy::{copy_file, empty_folder};
-use super::history::read_history;
+use super::history::{is_followed, read_history};
 use super::open::{Span, last_until, lock, read_folder};
 use super::{Folder, FolderOptions};
 use crate::data::{OpenData, Pace, data_path};
@@ -44,14 +44,20 @@ impl Folder {
         }
         let _lock = lock(&**files, from)?;
         let (newest, _, _) = read_folder(files, from)?;
+        let mut damaged = None;
         let older = read_history(&**files, from, &newest)?.into_iter();
-        let manifests: Vec<Manifest> = older.chain([Ok(newest)]).collect::<Result<_, _>>()?;
+        let older = older.filter_map(|older| older.map_err(|error| damaged = Some(error)).ok());
+        let mut manifests: Vec<Manifest> = older.collect();
+        manifests.push(newest);
         let is_before = |manifest: &&Manifest| match until {
             Until::Lsn(lsn) => manifest.contains <= lsn.0,
             Until::TimeUs(time_us) => manifest.time_us <= time_us,
         };
         // Where even the first is later, it says so.
-        let base = manifests.iter().rfind(is_before).unwrap_or(&manifests[0]);
+        let at = manifests.iter().rposition(|manifest| is_before(&manifest)).unwrap_or(0);
+        let base = &manifests[at];
+        // Only what comes between it and the time can make it the wrong one.
+        is_followed(from, base, manifests.get(at + 1)).map_err(|missing| damaged.unwrap_or(missing))?;
         let place = LogPlace { files: Arc::clone(files), path: from.to_path_buf(), folder: base.folder };
         let chain = chain(&place, base.log_file)?;
         let tail = read_end(&place, chain[chain.len() - 1])?;

@@ -441,7 +441,7 @@ fn new_file(
 ) -> Result<Box<dyn File>, WriteError> {
     let path = place.file(number);
     let fresh = path.with_extension("new");
-    let head = Head { magic: MAGIC, body_crc: 0, folder: place.folder, number, fields: [first.0, 0, 0] };
+    let head = Head { magic: MAGIC, body_crc: 0, folder: place.folder, number, fields: [first.0, len_bytes, 0] };
     let files = &place.files;
     if let Err(error) = files.remove(&fresh)
         && error.kind() != io::ErrorKind::NotFound

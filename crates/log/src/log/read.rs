@@ -73,6 +73,11 @@ pub(crate) fn chain(place: &LogPlace, from: u64) -> Result<Vec<LogFile>, ReadErr
         if head.folder != place.folder || head.number != number {
             return Err(ReadError::damaged(&path, 16, "the file belongs to another folder or has another number"));
         }
+        // It got its name when it had its length. Folders of before do not say it.
+        if len < head.fields[1] {
+            let what = format!("the file is cut off: it has {len} of {} bytes", head.fields[1]);
+            return Err(ReadError::damaged(&path, len, what));
+        }
         let first = Lsn(head.fields[0]);
         if files.last().is_some_and(|before| before.first > first) {
             return Err(ReadError::damaged(&path, 32, "the file begins before the one before it"));

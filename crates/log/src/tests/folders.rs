@@ -535,4 +535,32 @@ fn what_is_damaged_of_the_history_is_told_and_blocks_nothing_else() {
     assert!(told.to_string().contains("damaged"), "{told}");
     let folder = Folder::open(shared(&files), Path::new(PATH), &options).unwrap();
     assert_eq!(folder.restorable_from(), 350);
+    // Neither a copy nor a folder without it goes back to the wrong state.
+    folder.backup(Path::new("backup"), false, &|_| true).unwrap();
+    drop(folder);
+    files.remove(&path).unwrap();
+    for of in ["backup", PATH] {
+        let told = Folder::check(&shared(&files), Path::new(of), &Serial).unwrap_err().to_string();
+        assert!(told.contains(&format!("{of}/manifest-{:016}", 2)), "{told}");
+        let to = Path::new("then").join(of.trim_start_matches('/'));
+        let told = Folder::restore(&shared(&files), Path::new(of), &to, Until::TimeUs(900), &|_| true).unwrap_err();
+        assert!(told.to_string().contains(&format!("manifest-{:016}", 2)), "{told}");
+        Folder::restore(&shared(&files), Path::new(of), &to, Until::TimeUs(1000), &|_| true).unwrap();
+    }
+}
+
+/// A file of the log got its name when it had its length.
+#[test]
+fn a_log_that_was_cut_off_is_told() {
+    let files = SimFiles::new();
+    with_history(&files, 1 << 16);
+    let files = files.crashed(&mut OnlySynced);
+    let logs = files.list(Path::new(PATH)).unwrap().into_iter().filter(|name| name.starts_with("log-"));
+    let last = Path::new(PATH).join(logs.max().unwrap());
+    let whole = files.bytes(&last).unwrap();
+    for len in [whole.len() - 1, 700, 65, 64] {
+        files.put(&last, whole[..len].to_vec());
+        let told = check(&files).unwrap_err().to_string();
+        assert!(told.contains("is cut off") && told.contains(&last.display().to_string()), "{len}: {told}");
+    }
 }
