@@ -191,6 +191,11 @@ impl Health {
         }
     }
 
+    /// Ends writing for a cause; of several the first stays.
+    pub(crate) fn end(&self, cause: &str) {
+        self.0.get_or_init(|| cause.to_owned());
+    }
+
     /// Ends writing; of several causes the first stays.
     pub(crate) fn stop(&self, path: &Path, what: &str, error: &io::Error) -> WriteError {
         let cause = self.0.get_or_init(|| format!("{}: {what} failed: {error}", path.display()));

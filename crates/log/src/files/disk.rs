@@ -87,7 +87,14 @@ impl Files for Disk {
     }
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Locking> {
-        let mut file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let opened = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = match opened {
+            // Where nothing can be written, what is there can be looked at: the folder itself is locked.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem) => {
+                fs::File::open(path.parent().unwrap_or(Path::new(".")))?
+            }
+            opened => opened?,
+        };
         match file.try_lock() {
             Ok(()) => {
                 // Best effort: a full disk keeps nobody out.

@@ -134,6 +134,14 @@ pub(crate) fn read_exact_at(file: &dyn File, offset: u64, into: &mut [u8]) -> io
     Ok(())
 }
 
+/// The bytes of a whole file.
+pub(crate) fn read_whole(files: &dyn Files, path: &Path) -> io::Result<Vec<u8>> {
+    let file = files.open(path)?;
+    let mut bytes = vec![0; file.len_bytes()? as usize];
+    read_exact_at(&*file, 0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Writes all of `from` at `offset`.
 ///
 /// # Errors

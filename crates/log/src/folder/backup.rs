@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::copy::{copy_file, empty_folder, unreadable};
+use super::copy::{copy_file, empty_folder, unreadable, write_file};
 use super::history::{Kept, kept_path};
 use super::{Folder, KeptFiles, Known};
 use crate::data::{DataFile, OpenData, Pace, data_path};
-use crate::error::{Health, WriteError};
+use crate::error::{Health, ReadError, WriteError};
+use crate::files::read_whole;
 use crate::log::Extent;
 use crate::manifest::Manifest;
 use crate::point::Lsn;
@@ -40,16 +41,23 @@ impl Folder {
     pub fn backup(&self, to: &Path, link: bool, paced: &Pace<'_>) -> Result<BackupReport, WriteError> {
         // Of the copy: that it cannot be written harms nobody else.
         let health = Health::default();
-        self.copy(to, link, paced, &health).map_err(|error| match error {
-            WriteError::Stopped { cause } if health.check().is_err() => WriteError::NotWhole { cause },
-            other => other,
+        self.copy(to, link, paced, &health).map_err(|error| {
+            if !matches!(error, WriteError::NotEmpty { .. }) {
+                // Best effort: whoever tries again finds it empty.
+                let names = self.files.list(to).unwrap_or_default();
+                names.iter().for_each(|name| drop(self.files.remove(&to.join(name))));
+            }
+            match error {
+                WriteError::Stopped { cause } if health.check().is_err() => WriteError::NotWhole { cause },
+                other => other,
+            }
         })
     }
 
     fn copy(&self, to: &Path, link: bool, paced: &Pace<'_>, health: &Health) -> Result<BackupReport, WriteError> {
         let files = &*self.files;
         empty_folder(files, to, health)?;
-        let Held { manifest, history, extent, .. } = &self.held()?;
+        let Held { manifest, history, manifests, extent, .. } = &self.held()?;
         let mut report = BackupReport { files: 1, bytes: 0, last: Lsn(0) };
         let needed = manifest.files.iter().chain(history.iter().flat_map(|kept| &kept.files));
         let needed: BTreeMap<u64, &DataFile> = needed.map(|file| (file.number, file)).collect();
@@ -62,10 +70,9 @@ impl Folder {
                 report.bytes += copy_file(files, &from, &to, None, paced, health)?;
             }
         }
-        for kept in history {
-            let (from, to) = (kept_path(&self.path, kept.number), kept_path(to, kept.number));
+        for (kept, bytes) in history.iter().zip(manifests) {
             report.files += 1;
-            report.bytes += copy_file(files, &from, &to, None, paced, health)?;
+            report.bytes += write_file(files, &kept_path(to, kept.number), bytes, health)?;
         }
         let (from, place) = (self.log_place(), self.log_place().elsewhere(to));
         for (number, bytes) in extent.files.iter().copied() {
@@ -88,11 +95,17 @@ impl Folder {
             let known = self.known.lock();
             (Arc::clone(&known.manifest), known.history.clone())
         };
+        // They go with the next checkpoint, whoever copies what they name.
+        let read = |kept: &Kept| {
+            let path = kept_path(&self.path, kept.number);
+            read_whole(&*self.files, &path).map_err(|error| unreadable(ReadError::io(&path, error)))
+        };
+        let manifests = history.iter().map(read).collect::<Result<_, _>>()?;
         let first = history.iter().map(|kept| kept.log_file).fold(manifest.log_file, u64::min);
         let extent = self.log.extent(first)?;
         self.known.lock().log_pins.push(first);
         let log = HeldLog { known: Arc::clone(&self.known), first };
-        Ok(Held { manifest, history, extent, _files: files, _log: log })
+        Ok(Held { manifest, history, manifests, extent, _files: files, _log: log })
     }
 }
 
@@ -100,6 +113,8 @@ impl Folder {
 struct Held {
     manifest: Arc<Manifest>,
     history: Vec<Kept>,
+    /// The bytes of its manifests.
+    manifests: Vec<Vec<u8>>,
     extent: Extent,
     _files: KeptFiles,
     _log: HeldLog,

@@ -1,5 +1,6 @@
 //! Copying files into another folder.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +13,11 @@ use crate::files::{Files, read_exact_at, write_all_at};
 /// # Errors
 /// [`WriteError::NotEmpty`], and those of the system.
 pub(super) fn empty_folder(files: &dyn Files, to: &Path, health: &Health) -> Result<(), WriteError> {
-    files.create_folder(to).map_err(|error| failed(files, health, to, "making the folder", &error))?;
+    files.create_folder(to).map_err(|error| match error.kind() {
+        // A file, which is not the copy's.
+        io::ErrorKind::AlreadyExists => WriteError::NotEmpty { path: to.to_path_buf() },
+        _ => failed(files, health, to, "making the folder", &error),
+    })?;
     match files.list(to) {
         Ok(names) if names.is_empty() => Ok(()),
         Ok(_) => Err(WriteError::NotEmpty { path: to.to_path_buf() }),
@@ -49,6 +54,18 @@ pub(super) fn copy_file(
     }
     target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
     Ok(bytes)
+}
+
+/// Writes a file and syncs it.
+///
+/// # Errors
+/// [`WriteError`].
+pub(super) fn write_file(files: &dyn Files, to: &Path, bytes: &[u8], health: &Health) -> Result<u64, WriteError> {
+    let len = bytes.len() as u64;
+    let target = files.create(to, len).map_err(|error| failed(files, health, to, "making the file", &error))?;
+    write_all_at(&*target, 0, bytes).map_err(|error| failed(files, health, to, "writing", &error))?;
+    target.sync_data().map_err(|error| health.stop(to, "syncing", &error))?;
+    Ok(len)
 }
 
 /// What is copied cannot be read.

@@ -114,6 +114,11 @@ impl Folder {
         &self.path
     }
 
+    /// Lets nothing be written any more, for a cause; what is there can be read.
+    pub fn end_writing(&self, cause: &str) {
+        self.health.end(cause);
+    }
+
     /// Its log.
     pub fn log(&self) -> &Log {
         &self.log

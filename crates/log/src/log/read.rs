@@ -6,7 +6,7 @@ use super::frame::Place;
 use super::scan::{Frames, Tail, find_end};
 use super::{KIND_MARK, LogPlace, Lsn, MAGIC};
 use crate::error::ReadError;
-use crate::files::read_exact_at;
+use crate::files::{read_exact_at, read_whole};
 use crate::format::{HEAD_BYTES, Head};
 
 /// A record as it was appended.
@@ -93,13 +93,7 @@ pub(crate) fn chain(place: &LogPlace, from: u64) -> Result<Vec<LogFile>, ReadErr
 /// [`ReadError::Io`].
 fn read_file(place: &LogPlace, number: u64) -> Result<Vec<u8>, ReadError> {
     let path = place.file(number);
-    let read = || {
-        let file = place.files.open(&path)?;
-        let mut bytes = vec![0; file.len_bytes()? as usize];
-        read_exact_at(&*file, 0, &mut bytes)?;
-        Ok(bytes)
-    };
-    read().map_err(|error| ReadError::io(&path, error))
+    read_whole(&*place.files, &path).map_err(|error| ReadError::io(&path, error))
 }
 
 /// Where the log ends, which is in its last file.

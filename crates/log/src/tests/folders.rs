@@ -549,6 +549,28 @@ fn what_is_damaged_of_the_history_is_told_and_blocks_nothing_else() {
     }
 }
 
+/// What a backup copies goes meanwhile.
+#[test]
+fn a_backup_has_the_history_of_when_it_began() {
+    let files = SimFiles::new();
+    let options = with_history(&files, 1 << 16);
+    let folder = Folder::open(shared(&files), Path::new(PATH), &options).unwrap();
+    let last = folder.log().last();
+    let is_first = std::cell::Cell::new(true);
+    let is_first = std::sync::Mutex::new(is_first);
+    folder
+        .backup(Path::new("backup"), false, &|_| {
+            if is_first.lock().unwrap().replace(false) {
+                folder.set_window(0);
+                folder.checkpoint(&|_| true).unwrap().commit(last, b"later").unwrap();
+            }
+            true
+        })
+        .unwrap();
+    let report = Folder::check(&shared(&files), Path::new("backup"), &Serial).unwrap();
+    assert_eq!((report.history, report.restorable_from_us), (2, 350));
+}
+
 /// A file of the log got its name when it had its length.
 #[test]
 fn a_log_that_was_cut_off_is_told() {

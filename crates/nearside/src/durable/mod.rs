@@ -130,7 +130,13 @@ fn open_in(inner: &Arc<Inner>, files: &Arc<dyn Files>, path: &Path) -> Result<()
     });
     if replayed > 0 || has_deltas {
         // What was made of deltas has no place on the disk yet, and numbers of rows are others now.
-        durable.checkpoint(&|| false)?;
+        match durable.checkpoint(&|| false) {
+            Err(error) if error.code() == SqlState::DiskFull => {
+                tracing::warn!("the database is opened for reading alone: {error}");
+                durable.folder.end_writing(&format!("opening the folder takes a checkpoint: {error}"));
+            }
+            made => made?,
+        }
     }
     let thread = std::thread::Builder::new().name("nearside-log".into());
     let weak = Arc::downgrade(&durable);

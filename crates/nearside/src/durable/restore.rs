@@ -193,6 +193,8 @@ impl Picture {
                     let loaded = table.load(id, &name, folder, running);
                     let loaded = loaded.map_err(|error| match error {
                         Error::Memory(text) => Error::Memory(format!("table '{}': {text}", name.shown())),
+                        // What is read of it says so itself.
+                        told @ Error::Disk(_) if told.to_string().starts_with("table '") => told,
                         other => Error::disk(SqlState::DataCorrupted, format!("table '{}': {other}", name.shown())),
                     })?;
                     state.put_table(name, loaded)?;

@@ -447,6 +447,9 @@ fn sentence(text: &str) -> String {
             "two outputs are called '{name}'; give one of them another name with AS, or compute it in a subquery"
         );
     }
+    if text.contains("Dot access not supported for non-string expr") {
+        return "a field behind an expression by a dot is not supported; write (expression)['field']".to_string();
+    }
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
     let mut text = text.trim().trim_end_matches('.');
     for prefix in [
