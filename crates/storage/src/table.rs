@@ -232,6 +232,16 @@ impl TableVersion {
         Ok(TableVersion { schema, ..self.with_parts(self.parts.clone()) })
     }
 
+    /// With a column that may be NULL, or that is never.
+    ///
+    /// # Errors
+    /// [`StoreError::NotThere`].
+    pub fn with_column_nullable(&self, column: usize, nullable: bool) -> Result<TableVersion, StoreError> {
+        self.check_column(column)?;
+        let schema = self.schema_with(|fields| fields[column] = fields[column].clone().with_nullable(nullable));
+        Ok(TableVersion { schema, ..self.with_parts(self.parts.clone()) })
+    }
+
     /// With one more column, named `name`, that says which row of which segment each row is ([`RowIds`]).
     pub fn with_row_ids(&self, name: &str) -> TableVersion {
         let schema = self.schema_with(|fields| fields.push(Field::new(name, DataType::UInt64, false)));

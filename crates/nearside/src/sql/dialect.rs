@@ -83,6 +83,10 @@ impl Dialect for SqlDialect {
         supports_cte_without_as supports_select_item_multi_column_alias supports_xml_expressions
     }
 
+    fn supports_alter_column_type_using(&self) -> bool {
+        true
+    }
+
     fn prec_value(&self, precedence: Precedence) -> u8 {
         match precedence {
             Precedence::Period => PERIOD,

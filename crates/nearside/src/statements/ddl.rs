@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::datatypes::{Field, FieldRef};
 use datafusion_common::{SchemaReference, TableReference};
 use datafusion_expr::{
-    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
-    LogicalPlanBuilder,
+    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, RenameTableNameKind, Statement};
@@ -23,14 +21,12 @@ use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
-use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
-use crate::statements::defaults;
 use crate::statements::options::read_options;
 use crate::statements::types;
-use crate::statements::write::fitted;
 use crate::statements::writer::{as_owner, is_left_alone};
+use crate::statements::{alter_column, defaults};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -264,12 +260,15 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
             table.name = Arc::new(to_name);
             Ok(())
         }
+        AlterTableOperation::AlterColumn { column_name, op } => {
+            alter_column::alter(table, &normalised(column_name.clone()), op, running)
+        }
         AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(
             "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now \
              on"
         ))),
         other => Err(Error::Unsupported(format!(
-            "ALTER TABLE .. {other} is not supported; there are ADD, DROP and RENAME COLUMN and RENAME TO"
+            "ALTER TABLE .. {other} is not supported; there are ADD, DROP, RENAME and ALTER COLUMN and RENAME TO"
         ))),
     }
 }
@@ -285,7 +284,7 @@ fn add_column(
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let length = Length::of_column(field.name(), &column.data_type)?;
-    let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
+    let mut value = default.as_ref().map(|d| defaults::default_value(&d.expr, &field, running)).transpose()?;
     if let (Some(length), Some(given)) = (length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
     {
@@ -350,21 +349,6 @@ fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(
     let field = Arc::new(Field::new(field.name(), data_type, field.is_nullable()));
     let default = default.map(|value| defaults::default_of(&value, &field, running)).transpose()?.flatten();
     Ok((field, default))
-}
-
-/// A default's value now, as one row of the column's type.
-pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<RunningStatement>) -> Result<ArrayRef> {
-    if default.is_volatile() {
-        return Err(Error::Unsupported(format!(
-            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
-            field.name()
-        )));
-    }
-    let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
-    let batches = query::run(plan, Arc::clone(running), true)?.collect_all()?;
-    let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
-    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
-    Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
 }
 
 fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<()> {

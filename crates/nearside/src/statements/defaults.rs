@@ -8,11 +8,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::DataFusionError;
 use datafusion_common::tree_node::TreeNode;
-use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan};
+use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{self, ColumnDef, ColumnOption, VisitMut, VisitorMut, visit_expressions};
 use sqlparser::parser::Parser;
 
@@ -24,6 +24,7 @@ use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, SqlDialect, quoted};
+use crate::statements::write::fitted;
 
 /// What a column's definition says of its default.
 pub(crate) fn written(column: &ColumnDef) -> Option<&ast::Expr> {
@@ -79,6 +80,10 @@ pub(crate) fn default_of(
     }
     let zone = running.planner.config_options().execution.time_zone.clone();
     let expr = planned(field, &text, &running.plan_context())?;
+    if is_text {
+        // A text that the type does not have is found now, as PostgreSQL finds it.
+        default_value(&expr, &Arc::new(field.clone()), running)?;
+    }
     let zone = zone.filter(|_| has_zone(&expr) || matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
     Ok(Some(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) }))
 }
@@ -104,6 +109,21 @@ pub(crate) fn kept(
         None => planned(field, text, &context)?,
     };
     Ok(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) })
+}
+
+/// A default's value now, as one row of the column's type.
+pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<RunningStatement>) -> Result<ArrayRef> {
+    if default.is_volatile() {
+        return Err(Error::Unsupported(format!(
+            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
+            field.name()
+        )));
+    }
+    let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
+    let batches = query::run(plan, Arc::clone(running), true)?.collect_all()?;
+    let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
+    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+    Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
 }
 
 /// Plans a default as CREATE TABLE does.

@@ -1,5 +1,6 @@
 //! What each kind of statement does that is no query: one file per kind.
 
+pub(crate) mod alter_column;
 pub(crate) mod conflict;
 pub(crate) mod copy;
 pub(crate) mod ddl;

@@ -415,9 +415,19 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
         }
         AlterTableOperation::RenameColumn { old_column_name: _, new_column_name: _ } => Ok(()),
         AlterTableOperation::RenameTable { table_name: _ } => Ok(()),
-        AlterTableOperation::AlterColumn { column_name: _, op: AlterColumnOperation::SetDefault { value } } => {
-            expr(value)
-        }
+        AlterTableOperation::AlterColumn { column_name: _, op } => match op {
+            AlterColumnOperation::SetDefault { value } => expr(value),
+            AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
+                types::data_type(data_type)?;
+                using.iter().try_for_each(expr)
+            }
+            AlterColumnOperation::SetNotNull
+            | AlterColumnOperation::DropNotNull
+            | AlterColumnOperation::DropDefault => Ok(()),
+            AlterColumnOperation::AddGenerated { .. } => {
+                refuse(&[(true, "ALTER COLUMN .. ADD GENERATED; number rows with row_number() as they are inserted")])
+            }
+        },
         _ => Ok(()),
     }
 }

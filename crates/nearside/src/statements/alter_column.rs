@@ -1,0 +1,186 @@
+//! `ALTER TABLE .. ALTER COLUMN`: defaults, NOT NULL, types.
+//!
+//! A column gets another type as if its table's rows were inserted into a table that has it so: what INSERT would put
+//! into the column by itself is, the rest takes USING.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema};
+use datafusion_expr::LogicalPlan;
+use sqlparser::ast::{AlterColumnOperation, DataType as SqlType, Expr};
+use storage::TableVersion;
+
+use crate::catalog::index::{Origin, indexed};
+use crate::catalog::lengths::Length;
+use crate::catalog::placement::column_index;
+use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+use crate::run::query;
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, fresh_name, quoted};
+use crate::statements::defaults;
+use crate::statements::keys::check_keys;
+use crate::statements::types;
+use crate::statements::write::stage;
+use crate::statements::written;
+
+/// The new table while rows are put into it; no other one has so high an identity, but for that of pairs.
+const CHANGED_ID: u64 = u64::MAX - 1;
+
+/// Carries out one operation on a column of a table that nobody else sees.
+///
+/// # Errors
+/// A column that there is not, rows that do not allow it, what a column's type does not take.
+pub(crate) fn alter(
+    table: &mut TableEntry,
+    column: &str,
+    operation: &AlterColumnOperation,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let place = column_index(&table.base.schema, column)?;
+    match operation {
+        AlterColumnOperation::SetDefault { value } => {
+            let field = Arc::clone(&table.base.schema.fields()[place]);
+            let default = defaults::default_of(value, &field, running)?;
+            let all = Arc::make_mut(&mut table.defaults);
+            match default {
+                Some(default) => all.insert(column.to_string(), default),
+                None => all.remove(column),
+            };
+            Ok(())
+        }
+        AlterColumnOperation::DropDefault => {
+            Arc::make_mut(&mut table.defaults).remove(column);
+            Ok(())
+        }
+        AlterColumnOperation::SetNotNull => {
+            if has_null(table, column, running)? {
+                return Err(Error::execution(
+                    SqlState::NotNullViolation,
+                    format!("column '{column}' of table '{}' has NULLs", table.name.shown()),
+                ));
+            }
+            table.base = Arc::new(table.base.with_column_nullable(place, false)?);
+            Ok(())
+        }
+        AlterColumnOperation::DropNotNull => {
+            let is_key =
+                |origin, columns: &[String]| origin == Origin::PrimaryKey && columns.iter().any(|c| c == column);
+            if table.indexes.iter().any(|index| is_key(index.origin, &index.columns)) {
+                return Err(Error::plan(
+                    SqlState::InvalidTableDefinition,
+                    format!("column '{column}' belongs to the primary key, which allows no NULL"),
+                ));
+            }
+            table.base = Arc::new(table.base.with_column_nullable(place, true)?);
+            Ok(())
+        }
+        AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            set_type(table, place, data_type, using.as_ref(), running)
+        }
+        AlterColumnOperation::AddGenerated { .. } => {
+            Err(Error::Unsupported("ALTER COLUMN .. ADD GENERATED is not supported".into()))
+        }
+    }
+}
+
+/// The statement over a state in which the table is as it has become.
+fn over(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<(CatalogState, Name)> {
+    let mut state = CatalogState::clone(&running.catalog);
+    let name = Name { schema: table.name.schema.clone(), table: fresh_name("changed") };
+    let known = running.catalog.by_id(table.id).map(|known| Name::clone(&known.name));
+    known.iter().for_each(|known| drop(state.remove(known)));
+    let named = TableEntry { name: Arc::new(name.clone()), ..table.clone() };
+    state.put_table(name.clone(), indexed(named, running)?)?;
+    Ok((state, name))
+}
+
+fn has_null(table: &TableEntry, column: &str, running: &Arc<RunningStatement>) -> Result<bool> {
+    let (state, name) = over(table, running)?;
+    let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    let sql = format!("SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1", written::name(&name), quoted(column));
+    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
+    let found = query::run(plan, Arc::clone(&running), true)?.collect_all()?;
+    Ok(found.iter().any(|batch| batch.num_rows() > 0))
+}
+
+fn set_type(
+    table: &mut TableEntry,
+    place: usize,
+    data_type: &SqlType,
+    using: Option<&Expr>,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let column = table.base.schema.field(place).name().clone();
+    // Rows lie in parts by its values.
+    table.placement.without(&column)?;
+    let of = types::parse(&data_type.to_string(), running)?;
+    let fields = table.base.schema.fields().iter().enumerate();
+    let fields = fields.map(|(at, field)| match at == place {
+        true => Arc::new(Field::clone(field).with_data_type(storage::surface_type(&of))),
+        false => Arc::clone(field),
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let mut changed = TableEntry {
+        base: Arc::new(TableVersion::empty(&schema)),
+        delta: None,
+        placement: Arc::new(table.placement.emptied()),
+        ..table.clone()
+    };
+    let lengths = Arc::make_mut(&mut changed.lengths);
+    lengths.remove(&column);
+    lengths.extend(Length::of_column(&column, data_type)?.map(|length| (column.clone(), length)));
+    let (mut state, from) = over(table, running)?;
+    let to = Name { schema: from.schema.clone(), table: fresh_name("altered") };
+    // It takes the rows of a table without keys: these are checked once all rows are there.
+    let target = TableEntry {
+        id: CHANGED_ID,
+        name: Arc::new(to.clone()),
+        indexes: Arc::default(),
+        defaults: Arc::default(),
+        ..changed.clone()
+    };
+    state.put_table(to.clone(), indexed(target, running)?)?;
+    let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    let outputs = table.base.schema.fields().iter().enumerate().map(|(at, field)| match (at == place, using) {
+        (true, Some(using)) => format!("({using})"),
+        _ => quoted(field.name()),
+    });
+    let outputs: Vec<String> = outputs.collect();
+    let sql = format!("INSERT INTO {} SELECT {} FROM {}", written::name(&to), outputs.join(", "), written::name(&from));
+    let plan = AnyStatement::one(&sql)?.plan(&over.plan_context()).map_err(|error| match (using, error.code()) {
+        (None, SqlState::DatatypeMismatch) => Error::plan(
+            SqlState::DatatypeMismatch,
+            format!(
+                "column '{column}' does not become {data_type} by itself; write USING {}::{data_type}",
+                quoted(&column)
+            ),
+        ),
+        _ => error,
+    })?;
+    let LogicalPlan::Dml(dml) = plan else {
+        return Err(Error::Internal("an INSERT planned to something else".into()));
+    };
+    if let Some(default) = table.defaults.get(&column) {
+        let text = (&*default.text, default.zone.as_deref());
+        let default = defaults::kept(schema.field(place), text, running).and_then(|default| {
+            defaults::default_value(&default.expr, &schema.fields()[place], running)?;
+            Ok(default)
+        });
+        let default = default.map_err(|error| {
+            Error::plan(
+                SqlState::DatatypeMismatch,
+                format!("the default of column '{column}' cannot be {data_type}: {error}; ALTER COLUMN .. DROP DEFAULT first"),
+            )
+        })?;
+        Arc::make_mut(&mut changed.defaults).insert(column.clone(), default);
+    }
+    let rows = query::run(Arc::unwrap_or_clone(dml.input), Arc::clone(&over), true)?;
+    // They are staged as the table will keep them.
+    let new = stage(rows, &changed, running)?;
+    let filled = indexed(new.appended_to(&changed, &changed.base), running)?;
+    check_keys(&filled, None, running)?;
+    *table = TableEntry::clone(filled.table());
+    Ok(())
+}
