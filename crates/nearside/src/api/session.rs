@@ -2,10 +2,9 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 
-use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::{ResetStatement, Statement};
@@ -32,8 +31,8 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, ScriptPiece, Written, columns_of, is_complete, lengths, only, split, statements, take_local,
-    take_placement,
+    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, is_complete, lengths, only, set_config, split, statements,
+    take_local, take_placement,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -43,8 +42,8 @@ use crate::statements::index;
 use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
 use crate::statements::transaction::by_keys::ByKeys;
+use crate::statements::upkeep;
 use crate::statements::{dml, lasting, merge, write};
-use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -56,8 +55,13 @@ pub struct Session {
     pub(super) shared: Arc<SessionState>,
 }
 
+/// The number of the next session.
+static SESSIONS: AtomicI32 = AtomicI32::new(1);
+
 #[derive(Debug)]
 pub(super) struct SessionState {
+    /// Which of the process's sessions it is.
+    pub(super) number: i32,
     /// Functions and settings.
     pub(super) settings: RwLock<SettingsAt>,
     /// PREPARE statements by name.
@@ -72,6 +76,7 @@ impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();
         let shared = SessionState {
+            number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
@@ -112,7 +117,7 @@ impl Session {
 
     /// A statement that does nothing yet.
     pub(crate) fn running(&self) -> Arc<RunningStatement> {
-        Arc::new(RunningStatement::start(&self.inner, self.planner().0))
+        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(self.shared.number))
     }
 
     /// Runs one statement.
@@ -245,6 +250,8 @@ impl Session {
             AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
             AnyStatement::Checkpoint => lasting::checkpoint(running).map(Outcome::Done),
+            AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
+            AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
     }
@@ -255,14 +262,26 @@ impl Session {
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
-                ast::Statement::ShowVariable { variable } if let Some(shown) = mode_shown(variable, running)? => {
-                    return Ok(Outcome::Rows(shown));
+                ast::Statement::ShowVariable { variable } => {
+                    if let Some(shown) = self.shown(variable, running)? {
+                        return Ok(Outcome::Rows(shown));
+                    }
                 }
-                ast::Statement::ShowVariable { variable } if is_ours(variable) => {
-                    return views::show(variable, &self.inner, &running.planner).map(Outcome::Rows);
+                ast::Statement::Set(set) => {
+                    if let Some(done) = self.set_for_client(set, is_local, running)? {
+                        return Ok(done);
+                    }
                 }
-                ast::Statement::Set(ast::Set::SingleAssignment { variable, .. }) => {
-                    system::is_for_session("SET", &variable.to_string())?;
+                ast::Statement::Explain { describe_alias, statement: of, .. }
+                    if !matches!(describe_alias, ast::DescribeAlias::Explain) =>
+                {
+                    return explain::describe_query(of, running).map(Outcome::Rows);
+                }
+                ast::Statement::Query(_) if let Some(set) = set_config(&statement) => {
+                    return self.set_config(&set, running);
+                }
+                ast::Statement::Truncate(of) if of.table_names.len() > 1 => {
+                    return upkeep::truncate(of, running).map(Outcome::Done);
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::Lock(lock) => return lock_table(lock, running).map(Outcome::Done),
@@ -319,8 +338,8 @@ impl Session {
         key: &Key,
     ) -> Result<Outcome> {
         match statement {
-            PlanStatement::SetVariable(set) => self.set(&set, is_local, running),
-            PlanStatement::ResetVariable(reset) => self.reset(&reset),
+            PlanStatement::SetVariable(set) => self.set(&set.variable, &set.value, is_local, running),
+            PlanStatement::ResetVariable(reset) => self.reset(&reset.variable, false),
             PlanStatement::Execute(execute) => {
                 let template = self.shared.prepared.lock().get(&execute.name).cloned();
                 let template = template.ok_or_else(|| Error::NotFound {
@@ -340,6 +359,37 @@ impl Session {
             },
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
+    }
+
+    /// What a connection that is handed on gives up; what there is none of is gone already.
+    fn give_up(&self, what: GivenUp, running: &RunningStatement) -> Result<Done> {
+        let tag = match what {
+            GivenUp::All => {
+                if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) {
+                    return Err(Error::transaction(
+                        SqlState::ActiveSqlTransaction,
+                        "DISCARD ALL is for sessions without a transaction; COMMIT or ROLLBACK it first",
+                    ));
+                }
+                self.shared.prepared.lock().clear();
+                self.reset_all()?;
+                "DISCARD ALL"
+            }
+            GivenUp::Plans => "DISCARD PLANS",
+            GivenUp::Temp => "DISCARD TEMP",
+            GivenUp::Sequences => "DISCARD SEQUENCES",
+            GivenUp::Settings => {
+                self.reset_all()?;
+                "RESET"
+            }
+            GivenUp::Prepared => {
+                self.shared.prepared.lock().clear();
+                "DEALLOCATE ALL"
+            }
+            GivenUp::Cursors => "CLOSE CURSOR ALL",
+            GivenUp::Channels => "UNLISTEN",
+        };
+        Ok(Done::new(tag))
     }
 
     /// `PREPARE name AS query`.
@@ -408,43 +458,6 @@ impl Prepared {
             Outcome::Done(done) => write::count_result(done.rows.unwrap_or(0)),
         }
     }
-}
-
-/// `SHOW transaction_isolation` and `SHOW transaction_read_only`, as drivers ask: of the transaction, or of the next
-/// one.
-fn mode_shown(variable: &[ast::Ident], running: &RunningStatement) -> Result<Option<ResultStream>> {
-    let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
-    let settings = config::nearside(running.planner.config_options());
-    let of = running.transaction.as_ref();
-    let (name, value) = match words.join(" ").as_str() {
-        "transaction_isolation" | "transaction isolation level" => {
-            let level = of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string());
-            ("transaction_isolation", level)
-        }
-        "transaction_read_only" => {
-            let is_read_only = of.map_or(settings.default_transaction_read_only, |of| of.is_read_only);
-            ("transaction_read_only", if is_read_only { "on" } else { "off" }.to_string())
-        }
-        _ => return Ok(None),
-    };
-    let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8View, false)]));
-    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values([value]));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
-    Ok(Some(ResultStream::ready(schema, vec![batch])))
-}
-
-/// DataFusion shows its own settings only.
-fn is_ours(variable: &[ast::Ident]) -> bool {
-    let is_first = |word: &str| variable.first().is_some_and(|name| name.value.eq_ignore_ascii_case(word));
-    let ours = [
-        "nearside",
-        "synchronous_commit",
-        "default_transaction_isolation",
-        "default_transaction_read_only",
-        "statement_timeout",
-        "idle_in_transaction_session_timeout",
-    ];
-    ours.into_iter().any(is_first)
 }
 
 /// A worker that waited for a statement could be the one that the statement needs.

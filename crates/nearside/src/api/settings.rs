@@ -4,20 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::timezone::Tz;
-use datafusion_common::config::{ConfigField, ConfigOptions};
-use datafusion_expr::SetVariable;
-use datafusion_expr::logical_plan::ResetVariable;
+use datafusion_common::config::{ConfigExtension, ConfigField, ConfigOptions};
+use sqlparser::ast;
 
 use crate::api::session::Session;
 use crate::catalog::placement;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result, names};
 use crate::plan::planner::Planner;
+use crate::run::client::{self, Shown};
 use crate::run::config;
+use crate::run::options::NearsideOptions;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
+use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
+use crate::sql::SetConfig;
+use crate::views;
 
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -45,33 +49,118 @@ impl Session {
         }
     }
 
-    pub(super) fn set(&self, set: &SetVariable, is_local: bool, running: &RunningStatement) -> Result<Outcome> {
-        if is_local && running.transaction.as_ref().is_none_or(|of| of.is_implicit) {
-            return Err(Error::transaction(
-                SqlState::NoActiveSqlTransaction,
-                "SET LOCAL is for transactions; BEGIN one first, or write SET",
-            ));
+    /// SHOW of ours and of what clients know; `None` for what DataFusion shows.
+    pub(super) fn shown(&self, variable: &[ast::Ident], running: &RunningStatement) -> Result<Option<ResultStream>> {
+        let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
+        let planner = &running.planner;
+        if let [all] = variable
+            && all.value.eq_ignore_ascii_case("all")
+        {
+            return views::show_all(&self.inner, planner, &running.of_session()).map(Some);
+        }
+        if let Some(shown) = client::shown(&words.join(" "), planner.config_options(), &running.of_session()) {
+            return views::show_client(&shown).map(Some);
+        }
+        // DataFusion shows its own settings only.
+        match words.first() {
+            Some(first) if first.eq_ignore_ascii_case(NearsideOptions::PREFIX) => {
+                views::show(variable, &self.inner, planner).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// SET of what the planner does not read: settings that clients know, lists, DEFAULT, NAMES; `None` for others.
+    pub(super) fn set_for_client(
+        &self,
+        set: &ast::Set,
+        is_local: bool,
+        running: &RunningStatement,
+    ) -> Result<Option<Outcome>> {
+        let (name, values) = match set {
+            ast::Set::SetNames { charset_name, .. } => {
+                let value = charset_name.value.as_str();
+                return self.set("client_encoding", value, is_local, running).map(Some);
+            }
+            ast::Set::SingleAssignment { variable, values, .. } => (variable.to_string(), values),
+            _ => return Ok(None),
+        };
+        system::is_for_session("SET", &name)?;
+        let is_default = |value: &ast::Expr| match value {
+            ast::Expr::Identifier(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"),
+            _ => false,
+        };
+        if let [value] = values.as_slice()
+            && is_default(value)
+        {
+            local_has_transaction(is_local, running)?;
+            self.reset(&name, is_local)?;
+            return Ok(Some(Outcome::Done(Done::new("SET"))));
+        }
+        if client::fixed_of(&name).is_none() {
+            return Ok(None);
+        }
+        let text = |value: &ast::Expr| match value {
+            ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),
+            ast::Expr::Identifier(word) => word.value.clone(),
+            other => other.to_string(),
+        };
+        let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
+        self.set(&name, &value, is_local, running).map(Some)
+    }
+
+    /// `SELECT set_config(..)`.
+    pub(super) fn set_config(&self, set: &SetConfig, running: &RunningStatement) -> Result<Outcome> {
+        system::is_for_session("SET", &set.name)?;
+        self.set(&set.name, &set.value, set.is_local, running)?;
+        let planner = self.planner().0;
+        let options = planner.config_options();
+        let shown = client::shown(&set.name, options, &running.of_session()).map(|shown| shown.value);
+        let full = config::full_name(&set.name);
+        let known = || config::entries(options).into_iter().find(|entry| entry.key == full)?.value;
+        let value = shown.or_else(known).unwrap_or_default();
+        views::show_client(&Shown { name: "set_config", value, description: "" }).map(Outcome::Rows)
+    }
+
+    /// Every setting as sessions start with it.
+    pub(super) fn reset_all(&self) -> Result<()> {
+        let defaults = self.inner.default_planner();
+        self.change_settings(false, |options| {
+            *options = ConfigOptions::clone(defaults.config_options());
+            Ok(())
+        })
+    }
+
+    pub(super) fn set(&self, name: &str, value: &str, is_local: bool, running: &RunningStatement) -> Result<Outcome> {
+        local_has_transaction(is_local, running)?;
+        if let Some(fixed) = client::fixed_of(name) {
+            fixed.set(Some(value))?;
+            return Ok(Outcome::Done(Done::new("SET")));
         }
         self.change_settings(is_local, |options| {
-            let variable = config::full_name(&set.variable);
+            let variable = config::full_name(name);
             if variable == "nearside.placement" {
-                placement::spec::Spec::parse(&set.value)?;
+                placement::spec::Spec::parse(value)?;
             }
             if variable == "datafusion.execution.time_zone" {
-                check_time_zone(&set.value)?;
+                check_time_zone(value)?;
             }
-            let value = config::value_of(&variable, &set.value, options);
+            let value = config::value_of(&variable, value, options);
             options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))?;
             config::settle(&variable, options)
         })?;
         Ok(Outcome::Done(Done::new("SET")))
     }
 
-    pub(super) fn reset(&self, reset: &ResetVariable) -> Result<Outcome> {
-        let variable = config::full_name(&reset.variable);
+    pub(super) fn reset(&self, name: &str, is_local: bool) -> Result<Outcome> {
+        if let Some(fixed) = client::fixed_of(name) {
+            fixed.set(None)?;
+            return Ok(Outcome::Done(Done::new("RESET")));
+        }
+        let variable = config::full_name(name);
         let defaults = self.inner.default_planner();
         let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
-        self.change_settings(false, |options| {
+        self.change_settings(is_local, |options| {
             let done = match default.as_ref().map(|e| &e.value) {
                 Some(Some(value)) => options.set(&variable, value),
                 // Its default is to be unset.
@@ -113,6 +202,17 @@ impl Session {
         };
         settings.now = now;
         Ok(())
+    }
+}
+
+/// SET LOCAL is for what ends.
+fn local_has_transaction(is_local: bool, running: &RunningStatement) -> Result<()> {
+    match is_local && running.transaction.as_ref().is_none_or(|of| of.is_implicit) {
+        true => Err(Error::transaction(
+            SqlState::NoActiveSqlTransaction,
+            "SET LOCAL is for transactions; BEGIN one first, or write SET",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What texts are put together of: a truth value is `t` or `f` in `concat` and `concat_ws`, as in PostgreSQL, and
-//! `true` or `false` in a cast and beside `||`.
+//! What texts are put together of: a truth value is `t` or `f` in `concat`, `concat_ws` and `format`, as in
+//! PostgreSQL, and `true` or `false` in a cast and beside `||`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use datafusion_expr::{
 };
 
 /// Functions that put texts together.
-const CONCATENATIONS: [&str; 2] = ["concat", "concat_ws"];
+const CONCATENATIONS: [&str; 3] = ["concat", "concat_ws", "format"];
 
 static LETTER: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Letter { signature: Signature::any(1, Volatility::Immutable) })));

@@ -10,7 +10,7 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion_expr::preimage::PreimageResult;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
-use datafusion_functions::{math, unicode};
+use datafusion_functions::{math, string, unicode};
 use datafusion_functions_nested::{remove, replace};
 
 use crate::functions::parts;
@@ -78,6 +78,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         spelled("ceiling", math::ceil()),
         spelled("sign", math::signum()),
+        spelled("gen_random_uuid", string::uuid()),
         // DataFusion's take the first equal element alone.
         spelled("array_remove", remove::array_remove_all_udf()),
         spelled("list_remove", remove::array_remove_all_udf()),

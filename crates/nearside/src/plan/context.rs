@@ -30,7 +30,7 @@ use crate::functions::series;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
-use crate::plan::system::{Descriptions, SystemTables, TableDescription};
+use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
@@ -66,6 +66,8 @@ pub(crate) struct PlanContext<'a> {
     pub catalog: Snapshot,
     /// The system views and `information_schema`.
     pub system: Arc<dyn SystemTables>,
+    /// Whose statement it is.
+    pub session: OfSession,
     /// The views that are being planned, from the outermost in.
     pub planning: Vec<Name>,
     /// Whether to go on: views that name views may be planned very often.
@@ -152,6 +154,7 @@ impl PlanContext<'_> {
             planner: self.planner,
             catalog: self.catalog.clone(),
             system: Arc::clone(&self.system),
+            session: self.session.clone(),
             planning,
             stop: self.stop.clone(),
             given: Mutex::default(),
@@ -266,7 +269,8 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.planner.scalar_functions().get(name).cloned()
+        let asked = self.system.session_function(name, self.planner, &self.session);
+        asked.or_else(|| self.planner.scalar_functions().get(name).cloned())
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -22,13 +22,16 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 
 use crate::error::Result;
 use crate::functions::any_of_list;
+use crate::functions::asked;
 use crate::functions::bytes;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
 use crate::functions::parts;
 use crate::functions::patterns;
+use crate::functions::quoting;
 use crate::functions::round;
+use crate::functions::session;
 use crate::functions::spelled;
 use crate::functions::zones;
 use crate::rewrite::casts;
@@ -76,6 +79,9 @@ impl Planner {
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
         scalars.extend(domains::functions());
+        scalars.extend(asked::functions());
+        scalars.extend(quoting::functions());
+        scalars.extend(session::functions());
         scalars.extend(
             [
                 flat::function(),

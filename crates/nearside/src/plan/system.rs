@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion_expr::TableSource;
+use datafusion_expr::{ScalarUDF, TableSource};
 
 use crate::catalog::{CatalogState, Name};
 use crate::error::Result;
@@ -24,6 +24,17 @@ pub(crate) struct TableDescription {
 /// Tables and views by name, schema by schema.
 pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, TableDescription>>;
 
+/// What a statement tells of the session that it is one of.
+#[derive(Debug, Clone)]
+pub(crate) struct OfSession {
+    /// Which of the process's sessions.
+    pub number: i32,
+    /// The level of its transaction.
+    pub level: String,
+    /// Whether its transaction is read only.
+    pub is_read_only: bool,
+}
+
 /// The system views and `information_schema`.
 pub(crate) trait SystemTables {
     /// Names and columns of all system views.
@@ -40,6 +51,9 @@ pub(crate) trait SystemTables {
     /// # Errors
     /// None that settings have.
     fn settings(&self, planner: &Planner) -> Result<Arc<dyn TableSource>>;
+
+    /// A function that a session asks about itself, with what it answers; `None` for other functions.
+    fn session_function(&self, name: &str, planner: &Planner, of: &OfSession) -> Option<Arc<ScalarUDF>>;
 
     /// The rows of a view of `information_schema`; `None` where there is no such view.
     ///

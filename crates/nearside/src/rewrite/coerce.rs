@@ -25,6 +25,7 @@ use datafusion_optimizer::analyzer::Analyzer;
 
 use crate::error::Error;
 use crate::error::codes::SqlState;
+use crate::functions::asked::asked_type;
 use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
 use crate::functions::letters::with_letters;
@@ -239,6 +240,9 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 false => meet_as_operands(&mut all, schema),
             };
             Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
+        }
+        Expr::ScalarFunction(function) if let Some(name) = asked_type(&function, schema) => {
+            Ok(Transformed::yes(lit(ScalarValue::Utf8View(Some(name)))))
         }
         Expr::ScalarFunction(mut function) => {
             let changed = with_letters(function.func.name(), &mut function.args, schema);

@@ -7,7 +7,7 @@ use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize
 use crate::catalog::transactions::Level;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::{Error, Result};
-use crate::run::options::NearsideOptions;
+use crate::run::options::{NearsideOptions, application_name, float_digits};
 use crate::run::scheduling;
 
 /// Most rows of a batch of a result.
@@ -81,9 +81,12 @@ pub(crate) fn time_of(setting: &str, value: &str) -> Option<u64> {
 pub(crate) fn full_name(setting: &str) -> String {
     let setting = setting.to_lowercase();
     match setting.as_str() {
-        "synchronous_commit" | "default_transaction_isolation" | "default_transaction_read_only" => {
-            format!("nearside.{setting}")
-        }
+        "synchronous_commit"
+        | "default_transaction_isolation"
+        | "default_transaction_read_only"
+        | "application_name"
+        | "extra_float_digits" => format!("nearside.{setting}"),
+        "timezone" | "time zone" | "time.zone" => "datafusion.execution.time_zone".into(),
         // Milliseconds where nothing else is said.
         "statement_timeout" | "idle_in_transaction_session_timeout" => format!("nearside.{setting}_ms"),
         _ => setting,
@@ -133,6 +136,8 @@ pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
             scheduling::settle(variable, own)?;
             own.scan_sharing = scan_sharing(&own.scan_sharing)?.name().into();
             own.admission = AdmissionMode::of(&own.admission)?.name().into();
+            own.application_name = application_name(&own.application_name);
+            own.extra_float_digits = float_digits(&own.extra_float_digits)?;
             own.default_transaction_isolation = level(&own.default_transaction_isolation)?.name().into();
             Ok(())
         }

@@ -3,6 +3,12 @@
 use datafusion_common::config::ConfigExtension;
 use datafusion_common::extensions_options;
 
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+
+/// Longer names of applications are cut off, as PostgreSQL cuts names.
+const NAME_BYTES_MAX: usize = 63;
+
 extensions_options! {
     /// `SET nearside.*`.
     pub struct NearsideOptions {
@@ -19,6 +25,11 @@ extensions_options! {
         pub default_transaction_read_only: bool, default = false
         /// A transaction whose session does nothing for this many milliseconds is rolled back; 0 means no limit
         pub idle_in_transaction_session_timeout_ms: u64, default = 0
+        /// What the client calls itself
+        pub application_name: String, default = String::new()
+        /// How many digits beyond 15 floats have as texts: from 1 on as few as tell them from others, which is all
+        /// there is
+        pub extra_float_digits: String, default = "1".to_string()
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
         /// Statements that write few rows add them to the table's delta; otherwise they make segments as those do that
@@ -67,4 +78,33 @@ extensions_options! {
 
 impl ConfigExtension for NearsideOptions {
     const PREFIX: &'static str = "nearside";
+}
+
+/// What is kept of a client's name: PostgreSQL has a `?` for each byte that is no character of ASCII.
+pub(crate) fn application_name(name: &str) -> String {
+    name.bytes()
+        .take(NAME_BYTES_MAX)
+        .map(|byte| if (b' '..=b'~').contains(&byte) { char::from(byte) } else { '?' })
+        .collect()
+}
+
+/// `extra_float_digits` as it is kept.
+///
+/// # Errors
+/// No number of digits, or one that would round floats.
+pub(crate) fn float_digits(text: &str) -> Result<String> {
+    match text.trim().parse::<i32>() {
+        Ok(digits @ 1..=3) => Ok(digits.to_string()),
+        Ok(digits @ -15..=0) => Err(Error::plan(
+            SqlState::FeatureNotSupported,
+            format!(
+                "extra_float_digits of {digits} is not supported: floats are not rounded as they are written; set it \
+                 to 1, 2 or 3, or use round()"
+            ),
+        )),
+        _ => Err(Error::plan(
+            SqlState::InvalidParameterValue,
+            format!("extra_float_digits cannot be '{text}': choose 1, 2 or 3"),
+        )),
+    }
 }

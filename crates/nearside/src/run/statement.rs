@@ -20,6 +20,7 @@ use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
 use crate::plan::planning::PlanningStatement;
 use crate::plan::stop::{Stop, go_on};
+use crate::plan::system::OfSession;
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::scheduling;
@@ -44,6 +45,8 @@ pub(crate) struct RunningStatement {
     blocked: Arc<AtomicU64>,
     /// Whether it has to run as a transaction: see [`RunningStatement::wants_transaction`].
     wants_transaction: Arc<AtomicBool>,
+    /// Which of the process's sessions runs it; 0 for none.
+    session: i32,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -76,10 +79,27 @@ impl RunningStatement {
             transaction: None,
             blocked: Arc::default(),
             wants_transaction: Arc::default(),
+            session: 0,
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
             prepared: OnceLock::new(),
+        }
+    }
+
+    /// The same statement, run by a session.
+    pub(crate) fn run_by(self, session: i32) -> RunningStatement {
+        RunningStatement { session, ..self }
+    }
+
+    /// What it tells of its session: modes are those of the transaction, or of the next one.
+    pub(crate) fn of_session(&self) -> OfSession {
+        let settings = config::nearside(self.planner.config_options());
+        let of = self.transaction.as_ref();
+        OfSession {
+            number: self.session,
+            level: of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string()),
+            is_read_only: of.map_or(settings.default_transaction_read_only, |of| of.is_read_only),
         }
     }
 
@@ -99,6 +119,7 @@ impl RunningStatement {
             transaction: self.transaction.clone(),
             blocked: Arc::clone(&self.blocked),
             wants_transaction: Arc::clone(&self.wants_transaction),
+            session: self.session,
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -179,6 +200,7 @@ impl RunningStatement {
             planner: &self.planner,
             catalog: self.catalog.clone(),
             system: (self.inner.system_tables)(&self.inner),
+            session: self.of_session(),
             planning: Vec::new(),
             stop: self.stop(),
             given: Default::default(),

@@ -12,6 +12,8 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
+use super::calls::call;
+
 const OR: u8 = 10;
 const AND: u8 = 20;
 const NOT: u8 = 30;
@@ -28,6 +30,10 @@ const SIGN: u8 = 130;
 const SUBSCRIPT: u8 = 140;
 const CAST: u8 = 150;
 const PERIOD: u8 = 160;
+
+/// Values without brackets that columns' defaults, which are kept as the planner's expressions, have as calls.
+const KEPT_CALLS: [Keyword; 4] =
+    [Keyword::CURRENT_CATALOG, Keyword::CURRENT_USER, Keyword::SESSION_USER, Keyword::USER];
 
 /// See the module.
 #[derive(Debug, Default, Clone, Copy)]
@@ -133,6 +139,16 @@ impl Dialect for SqlDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if let Token::Word(word) = &parser.peek_token_ref().token
+            && word.quote_style.is_none()
+            && KEPT_CALLS.contains(&word.keyword)
+            && parser.peek_nth_token(1).token == Token::LParen
+            && parser.peek_nth_token(2).token == Token::RParen
+        {
+            let function = call(&word.value.to_lowercase(), Vec::new());
+            (0..3).for_each(|_| drop(parser.next_token()));
+            return Some(Ok(function));
+        }
         let (op, level) = match parser.peek_token_ref().token {
             Token::Minus => (UnaryOperator::Minus, SIGN),
             Token::Plus => (UnaryOperator::Plus, SIGN),

@@ -28,6 +28,7 @@ mod conflict;
 mod dialect;
 mod distinct;
 mod exclude;
+mod fetch;
 mod intervals;
 mod locking;
 mod materialized;
@@ -41,8 +42,11 @@ mod recursion;
 mod returning;
 mod rows;
 mod scope;
+mod set_config;
 mod shapes;
+mod table_query;
 mod text;
+mod upkeep;
 mod values;
 mod walk;
 mod windows;
@@ -65,9 +69,11 @@ use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
+pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
+pub(crate) use upkeep::{GivenUp, Upkeep};
 use windows::resolve_windows;
 
 /// How deep expressions may nest.
@@ -105,6 +111,10 @@ pub(crate) enum AnyStatement {
     Checkpoint,
     /// `BACKUP DATABASE TO 'folder'`.
     Backup(String),
+    /// `VACUUM`, `ANALYZE`.
+    Upkeep(Upkeep),
+    /// `DISCARD`, `RESET ALL` and their like.
+    GivenUp(GivenUp),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -128,9 +138,14 @@ impl AnyStatement {
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
-        let tokens = written.tokens;
+        let tokens = fetch::with_offsets_first(table_query::with_selects(written.tokens));
         let length = tokens.len();
         check_tokens(&tokens)?;
+        match upkeep::statement(&tokens)? {
+            Some(upkeep::Kept::Upkeep(upkeep)) => return Ok(AnyStatement::Upkeep(upkeep)),
+            Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
+            None => {}
+        }
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
@@ -176,6 +191,9 @@ impl AnyStatement {
             AnyStatement::AlterSystem(_) => {
                 Err(Error::Unsupported("ALTER SYSTEM cannot be prepared or stand inside another statement".into()))
             }
+            AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
+                "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
+            )),
             _ => {
                 Err(Error::plan(SqlState::SyntaxError, "COPY, EXPORT and IMPORT cannot stand inside another statement"))
             }
@@ -241,14 +259,20 @@ pub(crate) fn only(sql: &str) -> Result<Written> {
     }
 }
 
-/// Takes LOCAL off a SET; whether it was there.
+/// Takes LOCAL or SESSION off a SET, and RESTRICT off a TRUNCATE, which is what it does anyway; whether LOCAL was
+/// there.
 pub(crate) fn take_local(statement: &mut Statement) -> bool {
     let Statement::Statement(inner) = statement else { return false };
     match inner.as_mut() {
         ast::Statement::Set(ast::Set::SingleAssignment { scope, .. }) => {
+            scope.take_if(|scope| *scope == ast::ContextModifier::Session);
             scope.take_if(|scope| *scope == ast::ContextModifier::Local).is_some()
         }
         ast::Statement::Set(ast::Set::SetTimeZone { local, .. }) => std::mem::take(local),
+        ast::Statement::Truncate(truncate) => {
+            truncate.cascade = None;
+            false
+        }
         _ => false,
     }
 }

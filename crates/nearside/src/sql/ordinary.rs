@@ -4,6 +4,8 @@
 //! x LIKE ANY (ARRAY[a, b])          x LIKE a OR x LIKE b
 //! ARRAY(SELECT c FROM ..)           coalesce((SELECT array_agg(c) FROM ..), [])
 //! (a, b) IN (SELECT c, d ..)        EXISTS (SELECT .. WHERE a = c AND b = d), and NULL where that is not known
+//! current_schema                    current_schema()
+//! pg_catalog.f(x)                   f(x)
 //! GROUP BY ()                       GROUP BY GROUPING SETS (())
 //! GROUPING SETS (ROLLUP (a), b)     GROUPING SETS ((a), (), (b))
 //! UPDATE .. SET (a, b) = (1, 2)     UPDATE .. SET a = 1, b = 2
@@ -32,7 +34,7 @@ use super::walk::rewrite;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
-use crate::sql::fresh_name;
+use crate::sql::{fresh_name, normalised};
 
 /// Columns of grouping sets are not more than these; CUBE has two to their power of sets.
 const CUBE_MAX: usize = 12;
@@ -94,7 +96,13 @@ impl VisitorMut for Ordinary {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         match expr {
-            Expr::Function(_) => {
+            Expr::Identifier(name) if is_keyword(name) => *expr = call(&name.value.to_lowercase(), Vec::new()),
+            Expr::Function(function) => {
+                if let [schema, _] = function.name.0.as_slice()
+                    && schema.as_ident().is_some_and(|schema| normalised(schema.clone()) == "pg_catalog")
+                {
+                    function.name.0.remove(0);
+                }
                 if let Some(query) = array_query(expr) {
                     let listed = listed(query);
                     return flow(listed.map(|listed| *expr = listed));
@@ -118,6 +126,12 @@ fn flow(result: Result<()>) -> ControlFlow<Error> {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(error),
     }
+}
+
+/// Words that are values by themselves and that the parser takes for names.
+fn is_keyword(name: &Ident) -> bool {
+    let is = |word: &&str| name.value.eq_ignore_ascii_case(word);
+    name.quote_style.is_none() && ["current_schema", "current_role"].iter().any(is)
 }
 
 fn is_called(name: &ObjectName, wanted: &str) -> bool {

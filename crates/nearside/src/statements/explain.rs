@@ -12,11 +12,13 @@ use datafusion_expr::{DescribeTable, LogicalPlan};
 use datafusion_sql::parser::{ExplainStatement, Statement};
 use exec::{ListedOperator, OperatorProfile, Plan, Profile};
 use numa::counters::{Counter, Counts};
+use sqlparser::ast;
 
 use crate::error::types::sql_type;
 use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::lower::bind;
+use crate::plan::headers;
 use crate::rewrite::chars::delivered;
 use crate::run::loading::load_read;
 use crate::run::query::{self, context_of};
@@ -169,9 +171,26 @@ fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {
     Ok(ResultStream::ready(schema, vec![batch]))
 }
 
-/// `DESCRIBE t`, `DESCRIBE SELECT ..`.
+/// `DESCRIBE t`.
 pub(crate) fn describe(describe: &DescribeTable) -> Result<ResultStream> {
-    let fields = describe.schema.fields();
+    described(&describe.schema)
+}
+
+/// `DESCRIBE query`: its columns under the names that its rows have.
+///
+/// # Errors
+/// A statement that is no query.
+pub(crate) fn describe_query(statement: &ast::Statement, running: &Arc<RunningStatement>) -> Result<ResultStream> {
+    if !matches!(statement, ast::Statement::Query(_)) {
+        return Err(Error::Unsupported("DESCRIBE is for tables and queries".into()));
+    }
+    let statement = Statement::Statement(Box::new(statement.clone()));
+    let plan = delivered(plan_statement(statement, &running.plan_context())?)?;
+    described(&headers::named(plan.schema().as_arrow(), &headers::names(&plan)))
+}
+
+fn described(of: &Schema) -> Result<ResultStream> {
+    let fields = of.fields();
     let schema = Arc::new(Schema::new(vec![
         Field::new("column_name", DataType::Utf8View, false),
         Field::new("data_type", DataType::Utf8View, false),

@@ -22,6 +22,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::journal::Ahead;
 use crate::catalog::merges::{CompactionTurn, DeltaSize, MergeTurn, Merged, REST_AFTER_FAILURE};
 use crate::catalog::{Alone, Catalog, TableEntry, TableMeta, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::background::{self, Background};
 use crate::run::inner::Inner;
@@ -93,6 +94,66 @@ pub(crate) fn relieve(table: u64, meta: &Arc<TableMeta>, running: &Arc<RunningSt
                     return;
                 }
             }
+        }
+    }
+}
+
+/// Merges a table's delta and compacts its segments now, on behalf of a statement.
+///
+/// # Errors
+/// What the merge or the compaction has failed with; [`Error::Cancelled`] and [`Error::Timeout`].
+pub(crate) fn vacuum(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
+    let (home, meta) = (Arc::clone(&running.inner.catalog), Arc::clone(&table.meta));
+    let table = table.id;
+    let has_delta = || home.state().by_id(table).is_some_and(|now| now.delta.is_some());
+    while has_delta() {
+        running.check()?;
+        let turn = match MergeTurn::of_writer(&meta.merges, Instant::now()) {
+            Err(()) => {
+                return Err(Error::execution(
+                    SqlState::ObjectNotInPrerequisiteState,
+                    "small writes could not be merged just now, nearside.deltas says why; run VACUUM again in some \
+                     seconds",
+                ));
+            }
+            Ok(None) => {
+                meta.merges.wait(WAIT);
+                continue;
+            }
+            Ok(Some(turn)) => turn,
+        };
+        let inner = Arc::downgrade(&running.inner);
+        let merge = Merge { table, meta: Arc::clone(&meta), home: Arc::clone(&home), inner, turn };
+        let prepared = merge.prepare(running);
+        let Ok(_turn) = meta.write_turns.next(|| running.check()) else {
+            merge.turn.end(&Merged::GivenUp);
+            return running.check();
+        };
+        match merge.commit(prepared) {
+            Merged::Failed(why) => {
+                return Err(Error::execution(
+                    SqlState::ObjectNotInPrerequisiteState,
+                    format!("merging small writes failed: {why}"),
+                ));
+            }
+            // What is written from now on is for the next one; what a transaction holds stays.
+            Merged::Rows(_) | Merged::Nothing | Merged::GivenUp => break,
+        }
+    }
+    loop {
+        running.check()?;
+        let Some(entry) = home.state().by_id(table).cloned() else { return Ok(()) };
+        let due = compaction(&entry.base).is_some();
+        let Some(_turn) =
+            due.then(|| CompactionTurn::begin(&meta.merges, &running.statement, Instant::now())).flatten()
+        else {
+            return Ok(());
+        };
+        let Some((compacted, _ahead)) = compacted(&entry, running, &home)? else { return Ok(()) };
+        drop(entry);
+        let _alone = meta.write_turns.next(|| running.check())?;
+        if !put_compacted(table, &compacted, &home)? {
+            return Ok(());
         }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod small;
 pub(crate) mod stage;
 pub(crate) mod transaction;
 pub(crate) mod types;
+pub(crate) mod upkeep;
 pub(crate) mod write;
 pub(crate) mod writer;
 pub(crate) mod written;

@@ -180,6 +180,7 @@ pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Ru
     Ok(Done::rows("INSERT", count))
 }
 
+/// TRUNCATE, for the one writer of the table.
 pub(super) fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
     is_left_alone(table, running)?;
     commit(emptied(table), running)?;

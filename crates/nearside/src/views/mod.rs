@@ -28,17 +28,19 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::config::ConfigEntry;
-use datafusion_expr::TableSource;
+use datafusion_expr::{ScalarUDF, TableSource};
 use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
 use sqlparser::ast;
 
 use crate::catalog::report;
-use crate::catalog::{CatalogState, Name};
+use crate::catalog::{CATALOG, CatalogState, DEFAULT_SCHEMA, Name};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::functions::session;
 use crate::plan::planner::Planner;
-use crate::plan::system::{Descriptions, SystemTables};
+use crate::plan::system::{Descriptions, OfSession, SystemTables};
+use crate::run::client::{self, Shown};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::stream::ResultStream;
@@ -91,6 +93,18 @@ impl SystemTables for Views {
 
     fn settings(&self, planner: &Planner) -> Result<Arc<dyn TableSource>> {
         Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(&self.0, planner))?))
+    }
+
+    fn session_function(&self, name: &str, planner: &Planner, of: &OfSession) -> Option<Arc<ScalarUDF>> {
+        let settings = || {
+            let full = all_settings(&self.0, planner).into_iter().map(|entry| (entry.key, entry.value));
+            let shown = client::all(planner.config_options(), of).into_iter();
+            full.chain(shown.map(|shown| (shown.name.to_lowercase(), Some(shown.value)))).collect()
+        };
+        session::function(name, |asks_for_settings| {
+            let settings = if asks_for_settings { settings() } else { Default::default() };
+            session::Answers { session: of.number, database: CATALOG, schema: DEFAULT_SCHEMA, settings }
+        })
     }
 
     fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
@@ -265,6 +279,30 @@ pub(crate) fn show(variable: &[ast::Ident], inner: &Inner, planner: &Planner) ->
     };
     let schema = Arc::new(Schema::new(vec![field::text("name"), field::text("value")]));
     let columns = vec![text(std::iter::once(Some(&entry.key))), text(std::iter::once(entry.value.as_ref()))];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// `SHOW name` of a setting that clients know: its value, under its name.
+pub(crate) fn show_client(shown: &Shown) -> Result<ResultStream> {
+    let schema = Arc::new(Schema::new(vec![field::text(shown.name)]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![text(std::iter::once(Some(&shown.value)))])?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// `SHOW ALL`: every setting by its name.
+pub(crate) fn show_all(inner: &Inner, planner: &Planner, of: &OfSession) -> Result<ResultStream> {
+    let known = all_settings(inner, planner).into_iter().map(|entry| (entry.key, entry.value, entry.description));
+    let shown = client::all(planner.config_options(), of).into_iter();
+    let shown = shown.map(|shown| (shown.name.to_string(), Some(shown.value), shown.description));
+    let mut all: Vec<(String, Option<String>, &str)> = known.chain(shown).collect();
+    all.sort_by_key(|(name, ..)| name.to_lowercase());
+    let schema = Arc::new(Schema::new(["name", "setting", "description"].map(field::text).to_vec()));
+    let columns = vec![
+        text(all.iter().map(|(name, ..)| Some(name))),
+        text(all.iter().map(|(_, value, _)| value.as_ref())),
+        text(all.iter().map(|(.., description)| Some(description))),
+    ];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
     Ok(ResultStream::ready(schema, vec![batch]))
 }

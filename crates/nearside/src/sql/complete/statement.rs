@@ -73,6 +73,7 @@ fn shown(of: &Statement) -> Result<()> {
         Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
         // `ddl` refuses them, and says what there is instead.
         Statement::CreateDatabase { .. } | Statement::CreateFunction(_) | Statement::DropFunction(_) => Ok(()),
+        Statement::Comment { .. } => refuse(&[(true, "COMMENT ON; leave it out, descriptions are not kept")]),
         other => Err(refused_text("this statement", other)),
     }
 }
@@ -146,16 +147,21 @@ fn drop_statement(of: &Statement) -> Result<()> {
 
 fn set(of: &Set) -> Result<()> {
     match of {
-        Set::SingleAssignment { scope, hivevar, variable: _, values } => {
+        Set::SingleAssignment { scope, hivevar, variable, values } => {
             let elsewhere = matches!(scope, Some(ContextModifier::Global));
+            let is_list =
+                ["datestyle", "search_path"].iter().any(|name| variable.to_string().eq_ignore_ascii_case(name));
             refuse(&[
                 (elsewhere, "SET GLOBAL; write ALTER SYSTEM SET"),
                 (*hivevar, "SET HIVEVAR; leave HIVEVAR out"),
-                (values.len() != 1, "SET to several values; write one text"),
+                (values.len() != 1 && !is_list, "SET to several values; write one text"),
             ])?;
             exprs(values)
         }
         Set::SetTimeZone { local: _, value } => expr(value),
+        Set::SetNames { charset_name: _, collation_name } => {
+            refuse(&[(collation_name.is_some(), "COLLATE in SET NAMES; leave it out, texts compare by their bytes")])
+        }
         // As BEGIN and COMMIT.
         Set::SetTransaction { modes: _, snapshot: _, session: _ } => Ok(()),
         other => Err(refused_text("this form of SET", other)),

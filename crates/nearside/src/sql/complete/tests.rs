@@ -133,7 +133,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE RETURNING a", "RETURNING of MERGE"),
     ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN UPDATE SET a = 1 WHERE a = 2", "WHERE behind"),
     ("MERGE INTO t USING u ON t.a = u.a WHEN NOT MATCHED THEN INSERT VALUES (a COLLATE \"C\")", "COLLATE"),
-    ("TRUNCATE TABLE t, u", "several tables"),
+    ("TRUNCATE TABLE t, ONLY u", "ONLY"),
+    ("COMMENT ON TABLE t IS 'x'", "COMMENT ON"),
     ("TRUNCATE TABLE t CASCADE", "CASCADE"),
     ("TRUNCATE TABLE t RESTART IDENTITY", "IDENTITY"),
     // The rest.
@@ -146,7 +147,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SHOW TABLES LIKE 'a%'", "SHOW"),
     ("SHOW TABLES FROM x", "SHOW TABLES FROM"),
     ("GRANT SELECT ON t TO joe", "statement"),
-    ("VACUUM t", "statement"),
+    ("VACUUM FULL t", "FULL"),
 ];
 
 /// Let through: what stands in them is done, or refused by whoever does it.
@@ -179,6 +180,8 @@ const LET_THROUGH: &[&str] = &[
     "UPDATE t SET a = b + 1 WHERE a IN (SELECT 1)",
     "DELETE FROM t WHERE a = 1",
     "TRUNCATE TABLE t",
+    "TRUNCATE TABLE t, u RESTRICT",
+    "VACUUM ANALYZE t",
     "DROP SCHEMA s CASCADE",
     "SET nearside.plan_cache = false",
     "SET TIME ZONE '+02:00'",

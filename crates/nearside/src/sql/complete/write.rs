@@ -1,10 +1,10 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge, MergeAction, MergeClause,
-    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction, OnInsert, OutputClause,
-    TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate, TruncateTableTarget, Update,
-    UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge,
+    MergeAction, MergeClause, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction,
+    OnInsert, OutputClause, TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate,
+    TruncateTableTarget, Update, UpdateTableFromKind,
 };
 
 use super::expression::expr;
@@ -215,12 +215,14 @@ pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
     let Truncate { table_names, partitions, table: _, if_exists, identity, cascade, on_cluster } = truncate;
     let only = table_names.iter().any(|TruncateTableTarget { name: _, only, has_asterisk }| *only || *has_asterisk);
     refuse(&[
-        (table_names.len() != 1, "TRUNCATE of several tables; use a statement for each"),
         (only, "ONLY or * in TRUNCATE; leave them out, tables inherit nothing"),
         (partitions.is_some(), "PARTITION in TRUNCATE; use DELETE .. WHERE"),
         (*if_exists, "TRUNCATE IF EXISTS; leave it out"),
         (identity.is_some(), "IDENTITY in TRUNCATE; leave it out, there are no such columns"),
-        (cascade.is_some(), "CASCADE or RESTRICT in TRUNCATE; leave it out"),
+        (
+            matches!(cascade, Some(CascadeOption::Cascade)),
+            "CASCADE in TRUNCATE; leave it out, no table refers to others",
+        ),
         (on_cluster.is_some(), "ON CLUSTER; leave it out"),
     ])
 }
