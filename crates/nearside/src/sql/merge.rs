@@ -46,7 +46,9 @@ pub(crate) enum MergeStep {
 /// None that tokens have.
 pub(super) fn with_actions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let (places, words) = solid(&tokens);
-    if !words.first().is_some_and(|first| is_word(first, "MERGE")) {
+    // WITH may stand before it.
+    let begins = words.first().is_some_and(|first| is_word(first, "MERGE") || is_word(first, "WITH"));
+    if !begins || !words.windows(2).any(|two| is_word(two[0], "MERGE") && is_word(two[1], "INTO")) {
         return Ok(tokens);
     }
     let mut edits: Vec<(usize, usize, String)> = Vec::new();

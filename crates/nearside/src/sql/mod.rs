@@ -41,6 +41,7 @@ mod own;
 mod recursion;
 mod returning;
 mod rows;
+mod same_names;
 mod scope;
 mod set_config;
 mod shapes;
@@ -166,6 +167,7 @@ impl AnyStatement {
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
+            statements.iter().try_for_each(same_names::check)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {

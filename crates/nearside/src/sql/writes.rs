@@ -1,13 +1,14 @@
 //! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, rows that
 //! are shorter than the table, the alias of a DELETE, and which casts are the statement's own.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor,
-    TableObject, Value, VisitMut, VisitorMut, visit_expressions,
+    TableObject, TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
 };
 use sqlparser::parser::Parser;
 
@@ -15,9 +16,10 @@ use super::calls::call;
 use super::casts::CAST;
 use super::normalised;
 use super::returning::{from_of, joined};
-use super::scope::{Tables, quoted};
+use super::scope::{Tables, output_name, quoted};
 use super::values::is_float_type;
 use super::walk::rewrite;
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
 
@@ -52,7 +54,9 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
     match statement {
         ast::Statement::Update(update) => {
             is_taken_off(update.returning.is_some())?;
-            update.table = joined(&update.table, from_of(update.from.take().as_ref()));
+            let from = update.from.take();
+            from_of(from.as_ref()).iter().try_for_each(has_names_apart)?;
+            update.table = joined(&update.table, from_of(from.as_ref()));
             let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
             for Assignment { target, value } in &mut update.assignments {
                 if let AssignmentTarget::ColumnName(column) = target
@@ -62,6 +66,7 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
                 }
                 keep_cast(value);
             }
+            keep_others(update, tables);
             Ok(())
         }
         ast::Statement::Insert(insert) => in_insert(insert, tables, defaults),
@@ -70,6 +75,7 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             let [table] = from.as_slice() else { return Ok(()) };
             is_taken_off(delete.returning.is_some())?;
             let others = delete.using.take().unwrap_or_default();
+            others.iter().try_for_each(has_names_apart)?;
             let TableFactor::Table { name, alias, args: None, .. } = &table.relation else { return Ok(()) };
             if alias.is_none() && others.is_empty() {
                 return Ok(());
@@ -93,6 +99,7 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
                 target: AssignmentTarget::ColumnName(ObjectName::from(vec![column.clone()])),
                 value: Expr::CompoundIdentifier(kept),
             }];
+            keep_others(&mut update, tables);
             *statement = ast::Statement::Update(update);
             Ok(())
         }
@@ -207,6 +214,60 @@ fn select_from(name: &str) -> Result<Query> {
         Some(ast::Statement::Query(query)) => Ok(*query),
         _ => Err(Error::Internal("a SELECT was parsed as something else".into())),
     }
+}
+
+/// Assigns the columns that an UPDATE leaves as they are, where its table's alias is not as the planner folds names: it
+/// would take them of another table.
+fn keep_others(update: &mut ast::Update, tables: Tables<'_>) {
+    let TableFactor::Table { name, alias: Some(alias), .. } = &update.table.relation else { return };
+    let own = normalised(alias.name.clone());
+    if own.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
+        return;
+    }
+    let assigned = update.assignments.iter().filter_map(|assignment| match &assignment.target {
+        AssignmentTarget::ColumnName(column) => column.0.last().and_then(|part| part.as_ident()).cloned(),
+        AssignmentTarget::Tuple(_) => None,
+    });
+    let assigned: Vec<String> = assigned.map(normalised).collect();
+    let columns = tables(name).unwrap_or_default().into_iter().filter(|column| !assigned.contains(column));
+    let kept = columns.map(|column| {
+        let column = Ident::with_quote('"', column);
+        Assignment {
+            target: AssignmentTarget::ColumnName(ObjectName::from(vec![column.clone()])),
+            value: Expr::CompoundIdentifier(vec![Ident::with_quote('"', own.clone()), column]),
+        }
+    });
+    update.assignments.extend(kept);
+}
+
+/// Refuses a query in FROM or USING of a statement that writes which has several columns of one name.
+fn has_names_apart(table: &TableWithJoins) -> Result<()> {
+    let factors = std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation));
+    for factor in factors {
+        let TableFactor::Derived { subquery, alias, .. } = factor else { continue };
+        let names_itself = alias.as_ref().is_some_and(|alias| !alias.columns.is_empty());
+        let of_with = subquery.with.iter().flat_map(|with| &with.cte_tables).filter(|cte| cte.alias.columns.is_empty());
+        let bodies = of_with.map(|cte| cte.query.body.as_ref());
+        for body in bodies.chain((!names_itself).then_some(subquery.body.as_ref())) {
+            let SetExpr::Select(select) = body else { continue };
+            let mut seen = HashSet::new();
+            let names = select.projection.iter().filter_map(|item| match item {
+                SelectItem::ExprWithAlias { alias, .. } => Some(normalised(alias.clone())),
+                SelectItem::UnnamedExpr(expr) => output_name(expr),
+                _ => None,
+            });
+            if let Some(name) = names.into_iter().find(|name| !seen.insert(name.clone())) {
+                return Err(Error::plan(
+                    SqlState::AmbiguousColumn,
+                    format!(
+                        "column '{name}' is ambiguous: a query in FROM or USING has several columns of that name; give \
+                         them names with AS"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whoever runs a statement has taken RETURNING off.

@@ -162,6 +162,12 @@ pub(super) fn merge(merge: &Merge) -> Result<()> {
         (output.is_some(), OUTPUT),
         (!matches!(table, TableFactor::Table { .. }), "MERGE into something else than a table"),
     ])?;
+    if clauses.is_empty() {
+        return Err(crate::error::Error::plan(
+            crate::error::codes::SqlState::SyntaxError,
+            "MERGE says with WHEN what becomes of rows; it has none",
+        ));
+    }
     for source in [table, of] {
         source::with_joins(&TableWithJoins { relation: source.clone(), joins: Vec::new() })?;
     }
