@@ -20,12 +20,14 @@ pub struct UnreadColumns(Arc<()>);
 
 /// One of them, until it is dropped: whoever reads the column does so, and who forgets it unread.
 #[derive(Debug)]
-pub struct UnreadColumn(#[expect(dead_code, reason = "it is counted")] Arc<()>);
+pub struct UnreadColumn {
+    _counted: Arc<()>,
+}
 
 impl UnreadColumns {
     /// One more.
     pub fn one_more(&self) -> UnreadColumn {
-        UnreadColumn(Arc::clone(&self.0))
+        UnreadColumn { _counted: Arc::clone(&self.0) }
     }
 
     /// Whether there are any.

@@ -74,7 +74,8 @@ impl Folder {
     /// A segment of the checkpoint, whose columns stay on the disk until they are read: then they go into memory of
     /// `allocators`, one for each; `place` is its number within its part. Segments that shared a dictionary share it
     /// again. Several threads may read at once; what is on the disk is not written again by the next checkpoint, and
-    /// stays there until it is read, whatever checkpoints are made meanwhile. Until then each counts in all of `unread`.
+    /// stays there until it is read, whatever checkpoints are made meanwhile. Until then each counts in all of
+    /// `unread`.
     ///
     /// # Errors
     /// [`ReadError`]: its files are not there, or are not those that the checkpoint refers to; there is no memory.

@@ -218,7 +218,8 @@ impl Database {
     }
 
     /// The database in a folder, or a new one where the folder is empty or not there. Statements
-    /// read the columns that they need, the rest is read beside them; what is committed from then on lasts, through any crash once the statement has ended (`SET synchronous_commit`).
+    /// read the columns that they need, the rest is read beside them; what is committed from then on lasts, through any
+    /// crash once the statement has ended (`SET synchronous_commit`).
     ///
     /// ```
     /// # fn main() -> nearside::Result<()> {

@@ -16,10 +16,10 @@ use crate::run::cache::{PLANS_MAX, PlanCache};
 use crate::run::clock::StatementClock;
 use crate::run::config;
 use crate::run::idle::IdleWatch;
-use crate::run::loading::Reading;
 use crate::run::lookout::Lookout;
 use crate::run::placer_state::LivePlacer;
 use crate::run::planned::PlannedQuery;
+use crate::run::reading::Reading;
 use crate::run::recording::Recorder;
 use crate::run::scheduling::{PackageChoice, Threshold};
 

@@ -6,8 +6,6 @@ use std::sync::{Arc, Weak};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_common::{DFSchema, Result as DfResult};
 use datafusion_expr::{LogicalPlan, TableScan};
-use parking_lot::Mutex;
-use sched::Statement;
 use storage::{ColumnOnDisk, load_columns_with};
 
 use crate::catalog::{TableEntry, Workers};
@@ -55,23 +53,6 @@ fn read_columns(scan: &TableScan, source: &StoredSource) -> DfResult<Vec<usize>>
         }
     }
     Ok(read)
-}
-
-/// The statement on whose behalf columns are read that nobody waits for.
-#[derive(Debug, Default)]
-pub(crate) struct Reading(Mutex<Option<Arc<Statement>>>);
-
-impl Reading {
-    fn begin(&self, statement: &Arc<Statement>) {
-        *self.0.lock() = Some(Arc::clone(statement));
-    }
-
-    /// No further column is read for nobody.
-    pub(crate) fn end(&self) {
-        if let Some(statement) = self.0.lock().take() {
-            statement.cancel();
-        }
-    }
 }
 
 /// Has everything brought into memory that is not there, on a thread of its own which ends with the database.

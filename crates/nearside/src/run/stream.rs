@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::plan::headers;
 use crate::run::admission;
 use crate::run::admission_state::Ticket;
-use crate::run::outcome::Done;
+use crate::run::done::Done;
 use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, RunningStatement};
 

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, fresh_name, quoted};
+use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
 use crate::statements::types;
@@ -165,13 +166,16 @@ fn set_type(
     if let Some(default) = table.defaults.get(&column) {
         let text = (&*default.text, default.zone.as_deref());
         let default = defaults::kept(schema.field(place), text, running).and_then(|default| {
-            defaults::default_value(&default.expr, &schema.fields()[place], running)?;
+            default_value(&default.expr, &schema.fields()[place], running)?;
             Ok(default)
         });
         let default = default.map_err(|error| {
             Error::plan(
                 SqlState::DatatypeMismatch,
-                format!("the default of column '{column}' cannot be {data_type}: {error}; ALTER COLUMN .. DROP DEFAULT first"),
+                format!(
+                    "the default of column '{column}' cannot be {data_type}: {error}; ALTER COLUMN .. DROP DEFAULT \
+                     first"
+                ),
             )
         })?;
         Arc::make_mut(&mut changed.defaults).insert(column.clone(), default);

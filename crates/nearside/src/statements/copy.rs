@@ -178,7 +178,7 @@ fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement
             return Ok(None);
         }
         match table.defaults.get(field.name()) {
-            Some(default) => crate::statements::defaults::default_value(&default.expr, field, running).map(Some),
+            Some(default) => crate::statements::default_values::default_value(&default.expr, field, running).map(Some),
             None => Ok(Some(arrow::array::new_null_array(field.data_type(), 1))),
         }
     };

@@ -23,6 +23,7 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
+use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
@@ -284,7 +285,7 @@ fn add_column(
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let length = Length::of_column(field.name(), &column.data_type)?;
-    let mut value = default.as_ref().map(|d| defaults::default_value(&d.expr, &field, running)).transpose()?;
+    let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
     if let (Some(length), Some(given)) = (length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
     {

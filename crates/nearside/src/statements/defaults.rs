@@ -8,8 +8,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Field};
 use datafusion_common::DataFusionError;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
@@ -24,7 +24,6 @@ use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, SqlDialect, quoted};
-use crate::statements::write::fitted;
 
 /// What a column's definition says of its default.
 pub(crate) fn written(column: &ColumnDef) -> Option<&ast::Expr> {
@@ -82,7 +81,9 @@ pub(crate) fn default_of(
     let expr = planned(field, &text, &running.plan_context())?;
     if is_text {
         // A text that the type does not have is found now, as PostgreSQL finds it.
-        default_value(&expr, &Arc::new(field.clone()), running)?;
+        let value = datafusion_expr::cast(expr.clone(), field.data_type().clone()).alias(field.name());
+        let plan = LogicalPlanBuilder::empty(true).project([value])?.build()?;
+        query::run(plan, Arc::clone(running), true)?.collect_all()?;
     }
     let zone = zone.filter(|_| has_zone(&expr) || matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
     Ok(Some(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) }))
@@ -109,21 +110,6 @@ pub(crate) fn kept(
         None => planned(field, text, &context)?,
     };
     Ok(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) })
-}
-
-/// A default's value now, as one row of the column's type.
-pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<RunningStatement>) -> Result<ArrayRef> {
-    if default.is_volatile() {
-        return Err(Error::Unsupported(format!(
-            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
-            field.name()
-        )));
-    }
-    let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
-    let batches = query::run(plan, Arc::clone(running), true)?.collect_all()?;
-    let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
-    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
-    Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
 }
 
 /// Plans a default as CREATE TABLE does.
@@ -198,7 +184,10 @@ impl VisitorMut for Absolute<'_> {
             use ast::TimezoneInfo::{Tz, WithTimeZone};
             matches!(data_type, ast::DataType::Timestamp(_, Tz | WithTimeZone))
         };
-        let is_text = |value: &ast::Expr| matches!(value, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
+        let is_text = |value: &ast::Expr| match value {
+            ast::Expr::Value(value) => matches!(value.value, ast::Value::SingleQuotedString(_)),
+            _ => false,
+        };
         let is_constant = match &*expr {
             ast::Expr::TypedString(typed) => is_of_zone(&typed.data_type),
             ast::Expr::Cast { expr, data_type, .. } => is_of_zone(data_type) && is_text(expr),

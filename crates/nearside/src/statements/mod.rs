@@ -4,6 +4,7 @@ pub(crate) mod alter_column;
 pub(crate) mod conflict;
 pub(crate) mod copy;
 pub(crate) mod ddl;
+pub(crate) mod default_values;
 pub(crate) mod defaults;
 pub(crate) mod dml;
 pub(crate) mod explain;

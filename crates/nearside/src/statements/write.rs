@@ -375,7 +375,8 @@ fn first_of_each(batch: RecordBatch, ids: usize, seen: &mut Option<HashSet<u64>>
     Ok(filter_record_batch(&batch, &is_first)?)
 }
 
-/// The plan of the rows of an UPDATE, or of a DELETE that is planned as one, with the columns of the tables that its own
+/// The plan of the rows of an UPDATE, or of a DELETE that is planned as one, with the columns of the tables that its
+/// own
 /// is joined with behind its `columns`, where RETURNING may read them.
 fn with_others(plan: LogicalPlan, columns: usize, returned: &Returned) -> Result<LogicalPlan> {
     match plan {

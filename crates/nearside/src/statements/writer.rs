@@ -67,7 +67,8 @@ pub(crate) fn is_left_alone(table: &TableEntry, running: &RunningStatement) -> R
     }
 }
 
-/// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included. Columns that are
+/// Runs `work` as the one writer of a table, over what exists once it writes alone, its delta included. Columns that
+/// are
 /// on the disk alone stay there: `work` [loads](TableEntry::load) what it reads.
 pub(crate) fn as_small_writer<T>(
     name: &Name,

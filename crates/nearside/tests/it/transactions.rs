@@ -420,9 +420,9 @@ fn what_is_set_locally_ends_with_the_transaction() {
     assert_eq!(shown(), ["on", "20s"]);
     // Savepoints.
     run(&session, "BEGIN; SAVEPOINT s; SET LOCAL statement_timeout = 30000; ROLLBACK TO s");
-    assert_eq!(shown()[1], "20000");
+    assert_eq!(shown()[1], "20s");
     run(&session, "SET statement_timeout = 40000; COMMIT");
-    assert_eq!(shown()[1], "40000");
+    assert_eq!(shown()[1], "40s");
     run(&session, "BEGIN; SET LOCAL TIME ZONE 'Asia/Tokyo'; COMMIT; RESET statement_timeout");
     assert_eq!(shown()[1], "0");
     let told = fails(&session, "SET LOCAL statement_timeout = 1").to_string();
