@@ -52,7 +52,7 @@
 //!
 //! // The next process: the checkpoint's segments, then what came behind it.
 //! let folder = Arc::new(Folder::open(files, &dir.path().join("db"), &FolderOptions::default())?);
-//! let segment = folder.segment(folder.catalog()[0] as usize, vec![ColumnAllocator::unplaced()], 0)?;
+//! let segment = folder.segment(folder.catalog()[0] as usize, vec![ColumnAllocator::unplaced()], 0, &[])?;
 //! // Its column is read now.
 //! assert_eq!(segment.stored_columns()[0].load()?.len(), 1000);
 //! let records: Vec<_> = folder.replay().collect::<Result<_, _>>()?;
