@@ -556,11 +556,10 @@ fn a_backup_has_the_history_of_when_it_began() {
     let options = with_history(&files, 1 << 16);
     let folder = Folder::open(shared(&files), Path::new(PATH), &options).unwrap();
     let last = folder.log().last();
-    let is_first = std::cell::Cell::new(true);
-    let is_first = std::sync::Mutex::new(is_first);
+    let is_first = std::sync::atomic::AtomicBool::new(true);
     folder
         .backup(Path::new("backup"), false, &|_| {
-            if is_first.lock().unwrap().replace(false) {
+            if is_first.swap(false, std::sync::atomic::Ordering::Relaxed) {
                 folder.set_window(0);
                 folder.checkpoint(&|_| true).unwrap().commit(last, b"later").unwrap();
             }
@@ -569,6 +568,12 @@ fn a_backup_has_the_history_of_when_it_began() {
         .unwrap();
     let report = Folder::check(&shared(&files), Path::new("backup"), &Serial).unwrap();
     assert_eq!((report.history, report.restorable_from_us), (2, 350));
+
+    // One that is stopped leaves nothing, so that the next one finds it empty.
+    let told = folder.backup(Path::new("second"), false, &|_| false).unwrap_err();
+    assert!(matches!(told, WriteError::Cancelled), "{told}");
+    assert_eq!(files.list(Path::new("second")).unwrap(), Vec::<String>::new());
+    folder.backup(Path::new("second"), false, &|_| true).unwrap();
 }
 
 /// A file of the log got its name when it had its length.

@@ -13,21 +13,18 @@
 //! # Limits
 //! The source is read by each clause, so it must not give something else each time.
 
-use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, BinaryOperator, Expr, Ident, Merge, MergeAction, MergeClauseKind, MergeInsertKind, ObjectName, Select,
     SelectItem, SetExpr, TableFactor, TableWithJoins, UpdateTableFromKind,
 };
-use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::exclude::{is_word, solid};
 use super::scope::{Tables, quoted};
-use super::text;
+use super::{parsed, text, written_with};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
-use crate::sql::dialect::SqlDialect;
 
 /// The column of an action that does nothing.
 const NOTHING: &str = "__nearside_nothing";
@@ -109,6 +106,12 @@ pub(crate) fn merge_steps(merge: &Merge, tables: Tables<'_>) -> Result<(Statemen
                 ),
             ));
         }
+        if let Some(name) = clause.predicate.as_ref().and_then(written_with::volatile_call) {
+            return Err(Error::Unsupported(format!(
+                "{name}() in a condition of MERGE is not supported: each clause would ask it anew; make a column of the \
+                 source of it"
+            )));
+        }
         let left = taken[kind].iter().flatten().map(|taken| Expr::IsNotTrue(Box::new(nested(taken.clone()))));
         let condition = clause.predicate.iter().cloned().map(nested).chain(left).fold(nested(condition), and);
         taken[kind].push(clause.predicate.clone());
@@ -169,7 +172,7 @@ impl Of<'_> {
 
     /// That no row of a table matches.
     fn no(&self, table: &TableFactor) -> Result<Expr> {
-        let mut query = parsed_query()?;
+        let mut query = parsed::query("SELECT 1 FROM x")?;
         let select = select_of(&mut query)?;
         select.from = vec![TableWithJoins { relation: table.clone(), joins: Vec::new() }];
         select.selection = Some(self.merge.on.as_ref().clone());
@@ -178,7 +181,7 @@ impl Of<'_> {
 
     /// Both tables beside each other, with the condition that matches them.
     fn pairs(&self) -> Result<Statement> {
-        let mut query = parsed_query()?;
+        let mut query = parsed::query("SELECT 1 FROM x")?;
         let select = select_of(&mut query)?;
         let target = TableWithJoins { relation: self.merge.table.clone(), joins: Vec::new() };
         select.from = vec![target, self.source()];
@@ -218,48 +221,32 @@ impl Of<'_> {
     }
 
     fn parsed_update(&self) -> Result<ast::Update> {
-        match parsed(&format!("UPDATE {} SET x = 1", self.name))? {
+        match parsed::statement(&format!("UPDATE {} SET x = 1", self.name))? {
             ast::Statement::Update(update) => Ok(update),
-            _ => Err(other("UPDATE")),
+            _ => Err(parsed::other("UPDATE")),
         }
     }
 
     fn parsed_delete(&self) -> Result<ast::Delete> {
-        match parsed(&format!("DELETE FROM {}", self.name))? {
+        match parsed::statement(&format!("DELETE FROM {}", self.name))? {
             ast::Statement::Delete(delete) => Ok(delete),
-            _ => Err(other("DELETE")),
+            _ => Err(parsed::other("DELETE")),
         }
     }
 
     fn parsed_insert(&self) -> Result<ast::Insert> {
-        match parsed(&format!("INSERT INTO {} SELECT 1 FROM x", self.name))? {
+        match parsed::statement(&format!("INSERT INTO {} SELECT 1 FROM x", self.name))? {
             ast::Statement::Insert(insert) => Ok(insert),
-            _ => Err(other("INSERT")),
+            _ => Err(parsed::other("INSERT")),
         }
-    }
-}
-
-fn parsed(sql: &str) -> Result<ast::Statement> {
-    let parsed = Parser::parse_sql(&SqlDialect, sql).map_err(DataFusionError::from)?;
-    parsed.into_iter().next().ok_or_else(|| other("statement"))
-}
-
-fn parsed_query() -> Result<ast::Query> {
-    match parsed("SELECT 1 FROM x")? {
-        ast::Statement::Query(query) => Ok(*query),
-        _ => Err(other("SELECT")),
     }
 }
 
 fn select_of(query: &mut ast::Query) -> Result<&mut Select> {
     match query.body.as_mut() {
         SetExpr::Select(select) => Ok(select),
-        _ => Err(other("SELECT")),
+        _ => Err(parsed::other("SELECT")),
     }
-}
-
-fn other(what: &str) -> Error {
-    Error::Internal(format!("a {what} was parsed as something else"))
 }
 
 fn whole(statement: ast::Statement) -> Statement {

@@ -38,6 +38,7 @@ mod names;
 mod nested_sets;
 mod ordinary;
 mod own;
+mod parsed;
 mod recursion;
 mod returning;
 mod rows;

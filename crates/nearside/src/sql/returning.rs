@@ -2,16 +2,14 @@
 //! off and planned as a query of the tables that the statement names; the tables of FROM and USING become joins of the
 //! table that is written.
 
-use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, FromTable, Join, JoinOperator, SelectItem, SetExpr, TableAlias, TableFactor, TableObject, TableWithJoins,
     UpdateTableFromKind,
 };
-use sqlparser::parser::Parser;
 
-use crate::error::{Error, Result};
-use crate::sql::dialect::SqlDialect;
+use super::parsed;
+use crate::error::Result;
 
 /// What a statement that writes gives of the rows that it has written.
 #[derive(Debug, Clone)]
@@ -27,15 +25,12 @@ impl Returning {
     /// # Errors
     /// None that a statement which was parsed has.
     pub(crate) fn query(&self) -> Result<Statement> {
-        let parsed = Parser::parse_sql(&SqlDialect, "SELECT 1 FROM x").map_err(DataFusionError::from)?;
-        let Some(ast::Statement::Query(mut query)) = parsed.into_iter().next() else {
-            return Err(Error::Internal("a SELECT was parsed as something else".into()));
-        };
+        let mut query = parsed::query("SELECT 1 FROM x")?;
         if let SetExpr::Select(select) = query.body.as_mut() {
             select.projection.clone_from(&self.items);
             select.from = vec![self.from.clone()];
         }
-        Ok(Statement::Statement(Box::new(ast::Statement::Query(query))))
+        Ok(Statement::Statement(Box::new(ast::Statement::Query(Box::new(query)))))
     }
 }
 

@@ -4,24 +4,21 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor,
     TableObject, TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
 };
-use sqlparser::parser::Parser;
 
 use super::calls::call;
 use super::casts::CAST;
-use super::normalised;
 use super::returning::{from_of, joined};
 use super::scope::{Tables, output_name, quoted};
 use super::values::is_float_type;
 use super::walk::rewrite;
+use super::{normalised, parsed};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
-use crate::sql::dialect::SqlDialect;
 
 /// A column's default, as it is written; `None` where it has none, which is NULL.
 pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Expr>>;
@@ -85,8 +82,8 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             let Some(column) = columns.into_iter().next() else {
                 return Err(Error::Unsupported("DELETE with an alias or USING of a table without columns".into()));
             };
-            let parsed = Parser::parse_sql(&SqlDialect, "UPDATE x SET y = 1").map_err(DataFusionError::from)?;
-            let Some(ast::Statement::Update(mut update)) = parsed.into_iter().next() else { return Ok(()) };
+            let sql = "UPDATE x SET y = 1";
+            let ast::Statement::Update(mut update) = parsed::statement(sql)? else { return Err(parsed::other(sql)) };
             let column = Ident::with_quote('"', column);
             let mut kept = match alias {
                 Some(alias) => vec![alias.name.clone()],
@@ -183,11 +180,11 @@ impl GiveValues<'_> {
     fn in_body(&mut self, body: &mut SetExpr) -> Result<()> {
         match body {
             SetExpr::Values(values) if !names_a_column(values) => {
-                let mut query = select_from("x")?;
+                let mut query = parsed::query("SELECT * FROM x")?;
                 let values = SetExpr::Values(values.clone());
                 *query.body = values;
                 let name = (self.0)(Statement::Statement(Box::new(ast::Statement::Query(Box::new(query)))))?;
-                *body = *select_from(&crate::sql::quoted(&name))?.body;
+                *body = *parsed::query(&format!("SELECT * FROM {}", crate::sql::quoted(&name)))?.body;
                 Ok(())
             }
             SetExpr::SetOperation { left, right, .. } => {
@@ -205,15 +202,6 @@ fn names_a_column(values: &ast::Values) -> bool {
         _ => ControlFlow::Continue(()),
     };
     visit_expressions(values, is_column).is_break()
-}
-
-/// `SELECT * FROM name`.
-fn select_from(name: &str) -> Result<Query> {
-    let parsed = Parser::parse_sql(&SqlDialect, &format!("SELECT * FROM {name}")).map_err(DataFusionError::from)?;
-    match parsed.into_iter().next() {
-        Some(ast::Statement::Query(query)) => Ok(*query),
-        _ => Err(Error::Internal("a SELECT was parsed as something else".into())),
-    }
 }
 
 /// Assigns the columns that an UPDATE leaves as they are, where its table's alias is not as the planner folds names: it
@@ -315,10 +303,9 @@ fn keep_cast(value: &mut Expr) {
 /// `VALUES (DEFAULT, ..)`, for as many columns.
 fn all_defaults(columns: usize) -> Result<Option<Box<Query>>> {
     let row = format!("INSERT INTO x VALUES ({})", vec!["DEFAULT"; columns.max(1)].join(", "));
-    let parsed = Parser::parse_sql(&SqlDialect, &row).map_err(DataFusionError::from)?;
-    match parsed.into_iter().next() {
-        Some(ast::Statement::Insert(insert)) => Ok(insert.source),
-        _ => Err(Error::Internal("an INSERT was parsed as something else".into())),
+    match parsed::statement(&row)? {
+        ast::Statement::Insert(insert) => Ok(insert.source),
+        _ => Err(parsed::other(&row)),
     }
 }
 

@@ -9,18 +9,15 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Cte, Expr, Ident, ObjectName, Query, SetExpr, TableAlias, TableFactor, VisitMut, VisitorMut, With,
     visit_expressions,
 };
-use sqlparser::parser::Parser;
 
-use super::normalised;
 use super::scope::quoted;
+use super::{normalised, parsed};
 use crate::error::{Error, Result};
-use crate::sql::dialect::SqlDialect;
 
 /// Functions that give something else each time.
 const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "nextval", "setval"];
@@ -73,7 +70,7 @@ fn put(statement: &mut ast::Statement, with: With) -> Result<()> {
         let flow = if flow.is_continue() { insert.returning.visit(&mut put) } else { flow };
         return flow_of(flow);
     }
-    if let Some(name) = put.volatile() {
+    if let Some(name) = volatile_call(&put.with) {
         return Err(Error::Unsupported(format!(
             "{name}() in WITH before a statement that changes rows is not supported: it would be called for each place \
              that reads it; make a table of it first"
@@ -111,6 +108,21 @@ fn flow_of(flow: ControlFlow<Error>) -> Result<()> {
     }
 }
 
+/// A call within something that gives something else each time.
+pub(super) fn volatile_call<V: ast::Visit>(within: &V) -> Option<String> {
+    let found = visit_expressions(within, |expr: &Expr| match expr {
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            match VOLATILE.contains(&name.as_str()) {
+                true => ControlFlow::Break(name),
+                false => ControlFlow::Continue(()),
+            }
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.break_value()
+}
+
 struct Put {
     with: With,
     names: HashSet<String>,
@@ -140,26 +152,9 @@ impl Put {
         Ok(())
     }
 
-    fn volatile(&self) -> Option<String> {
-        let found = visit_expressions(&self.with, |expr: &Expr| match expr {
-            Expr::Function(call) => {
-                let name = call.name.to_string().to_lowercase();
-                match VOLATILE.contains(&name.as_str()) {
-                    true => ControlFlow::Break(name),
-                    false => ControlFlow::Continue(()),
-                }
-            }
-            _ => ControlFlow::Continue(()),
-        });
-        found.break_value()
-    }
-
     /// A query of WITH in the place of its name.
     fn derived(&self, name: &Ident, alias: Option<TableAlias>) -> Result<TableFactor> {
-        let parsed = Parser::parse_sql(&SqlDialect, "SELECT * FROM x").map_err(DataFusionError::from)?;
-        let Some(ast::Statement::Query(mut subquery)) = parsed.into_iter().next() else {
-            return Err(Error::Internal("a SELECT was parsed as something else".into()));
-        };
+        let mut subquery = parsed::query("SELECT * FROM x")?;
         subquery.with = Some(self.with.clone());
         if let SetExpr::Select(select) = subquery.body.as_mut()
             && let Some(TableFactor::Table { name: from, .. }) = select.from.first_mut().map(|from| &mut from.relation)
@@ -167,7 +162,12 @@ impl Put {
             *from = ObjectName::from(vec![name.clone()]);
         }
         let own = || TableAlias { explicit: true, name: name.clone(), columns: Vec::new(), at: None };
-        Ok(TableFactor::Derived { lateral: false, subquery, alias: Some(alias.unwrap_or_else(own)), sample: None })
+        Ok(TableFactor::Derived {
+            lateral: false,
+            subquery: Box::new(subquery),
+            alias: Some(alias.unwrap_or_else(own)),
+            sample: None,
+        })
     }
 }
 
