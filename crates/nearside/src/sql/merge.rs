@@ -108,8 +108,8 @@ pub(crate) fn merge_steps(merge: &Merge, tables: Tables<'_>) -> Result<(Statemen
         }
         if let Some(name) = clause.predicate.as_ref().and_then(written_with::volatile_call) {
             return Err(Error::Unsupported(format!(
-                "{name}() in a condition of MERGE is not supported: each clause would ask it anew; make a column of the \
-                 source of it"
+                "{name}() in a condition of MERGE is not supported: each clause would ask it anew; make a column of \
+                 the source of it"
             )));
         }
         let left = taken[kind].iter().flatten().map(|taken| Expr::IsNotTrue(Box::new(nested(taken.clone()))));
