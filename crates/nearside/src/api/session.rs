@@ -26,13 +26,14 @@ use crate::run::planned::PlannedQuery;
 use crate::run::prepare::constants;
 use crate::run::profile;
 use crate::run::query;
+use crate::run::sequences::SessionValues;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, GivenUp, ScriptPiece, Written, columns_of, is_complete, lengths, only, set_config, split, statements,
-    take_local, take_placement,
+    take_local, take_placement, take_rules,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -41,8 +42,10 @@ use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
+use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
+use crate::statements::write::Definition;
 use crate::statements::{dml, lasting, merge, write};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
@@ -62,6 +65,8 @@ static SESSIONS: AtomicI32 = AtomicI32::new(1);
 pub(super) struct SessionState {
     /// Which of the process's sessions it is.
     pub(super) number: i32,
+    /// Values of sequences that it was given.
+    pub(super) given: Arc<SessionValues>,
     /// Functions and settings.
     pub(super) settings: RwLock<SettingsAt>,
     /// PREPARE statements by name.
@@ -77,6 +82,7 @@ impl Session {
         let planner = inner.default_planner();
         let shared = SessionState {
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            given: Arc::default(),
             settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
@@ -117,7 +123,7 @@ impl Session {
 
     /// A statement that does nothing yet.
     pub(crate) fn running(&self) -> Arc<RunningStatement> {
-        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(self.shared.number))
+        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(self.shared.number, &self.shared.given))
     }
 
     /// Runs one statement.
@@ -250,6 +256,7 @@ impl Session {
             AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
             AnyStatement::Checkpoint => lasting::checkpoint(running).map(Outcome::Done),
+            AnyStatement::Sequence(of) => sequences::run(&of, running).map(Outcome::Done),
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
@@ -258,6 +265,7 @@ impl Session {
 
     fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
+        let rules = take_rules(&mut statement)?;
         let is_local = take_local(&mut statement);
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
@@ -280,7 +288,7 @@ impl Session {
                 ast::Statement::Query(_) if let Some(set) = set_config(&statement) => {
                     return self.set_config(&set, running);
                 }
-                ast::Statement::Truncate(of) if of.table_names.len() > 1 => {
+                ast::Statement::Truncate(of) if upkeep::is_of_several(of) => {
                     return upkeep::truncate(of, running).map(Outcome::Done);
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
@@ -304,8 +312,8 @@ impl Session {
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                write::create_table(create, placement.as_deref(), (lengths, columns_of(&statement)), running)
-                    .map(Outcome::Done)
+                let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules };
+                write::create_table(create, placement.as_deref(), definition, running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
                 // The planner's text is that of the statement as it was rewritten for it.
@@ -372,12 +380,16 @@ impl Session {
                     ));
                 }
                 self.shared.prepared.lock().clear();
+                self.shared.given.forget();
                 self.reset_all()?;
                 "DISCARD ALL"
             }
             GivenUp::Plans => "DISCARD PLANS",
             GivenUp::Temp => "DISCARD TEMP",
-            GivenUp::Sequences => "DISCARD SEQUENCES",
+            GivenUp::Sequences => {
+                self.shared.given.forget();
+                "DISCARD SEQUENCES"
+            }
             GivenUp::Settings => {
                 self.reset_all()?;
                 "RESET"

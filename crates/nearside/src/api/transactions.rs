@@ -91,7 +91,7 @@ impl Session {
 
     fn started(&self, label: &str) -> (RunningStatement, u64) {
         let (planner, settings) = self.planner();
-        let running = RunningStatement::start(&self.inner, planner).run_by(self.shared.number);
+        let running = RunningStatement::start(&self.inner, planner).run_by(self.shared.number, &self.shared.given);
         if !label.is_empty() {
             running.statement.set_label(label.to_string());
         }

@@ -74,6 +74,11 @@ impl IndexEntry {
         IndexEntry { columns, indexed: rename(&self.indexed), ..self.clone() }
     }
 
+    /// Whether it is that of a key which the table is declared with.
+    pub(crate) fn is_key(&self) -> bool {
+        self.origin != Origin::Created
+    }
+
     /// Whether it is over this column, alone or with others.
     pub(crate) fn is_over(&self, column: &str) -> bool {
         self.columns.iter().any(|c| c == column)

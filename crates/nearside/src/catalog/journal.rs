@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use storage::{TableRow, TableVersion};
 
 use crate::catalog::CatalogState;
+use crate::catalog::sequences::Position;
 use crate::error::Result;
 
 /// What a statement has added to a table's delta, and which rows died.
@@ -76,6 +77,12 @@ pub(crate) trait Journal: Debug + Send + Sync {
     /// As [`state`](Self::state).
     fn rows(&self, rows: &[WrittenRows<'_>]) -> Result<()>;
 
+    /// A sequence is about to be as far as this, at most: with the [`gate`](Self::gate) shared.
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    fn sequence(&self, id: u64, at: Position) -> Result<()>;
+
     /// Returns once everything that was told so far is on the disk.
     ///
     /// # Errors
@@ -106,8 +113,8 @@ pub(crate) trait Journal: Debug + Send + Sync {
     /// Other limits from now on.
     fn set_limits(&self, limits: DiskLimits);
 
-    /// Everything goes to the disk, and nothing is told any more.
-    fn end(&self);
+    /// Everything goes to the disk, and nothing is told any more; `state` is the last one.
+    fn end(&self, state: &CatalogState);
 }
 
 /// What is on the disk.

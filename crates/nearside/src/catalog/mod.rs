@@ -26,6 +26,8 @@ pub(crate) mod locks;
 pub(crate) mod merges;
 pub(crate) mod placement;
 pub(crate) mod report;
+pub(crate) mod rules;
+pub(crate) mod sequences;
 pub(crate) mod snapshot;
 mod table_meta;
 pub(crate) mod transactions;
@@ -53,6 +55,8 @@ use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
+use crate::catalog::rules::RowRules;
+use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::units::Units;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
@@ -116,6 +120,8 @@ pub(crate) struct TableEntry {
     pub defaults: ColumnDefaults,
     /// How long texts of its columns may be.
     pub lengths: Lengths,
+    /// What it says of each row by itself.
+    pub rules: Arc<RowRules>,
     /// Its indexes, those of its keys among them.
     pub indexes: Arc<Vec<IndexEntry>>,
 }
@@ -154,6 +160,8 @@ pub(crate) enum Entry {
     View(Arc<ViewEntry>),
     /// Files.
     External(Arc<ExternalEntry>),
+    /// Numbers.
+    Sequence(Arc<SequenceEntry>),
 }
 
 impl Entry {
@@ -163,6 +171,7 @@ impl Entry {
             Entry::Table(_) => "a table",
             Entry::View(_) => "a view",
             Entry::External(_) => "an external table",
+            Entry::Sequence(_) => "a sequence",
         }
     }
 
@@ -172,6 +181,7 @@ impl Entry {
             Entry::Table(_) => "table",
             Entry::View(_) => "view",
             Entry::External(_) => "external table",
+            Entry::Sequence(_) => "sequence",
         }
     }
 }
@@ -225,6 +235,36 @@ impl CatalogState {
             Entry::Table(t) => Some(t),
             _ => None,
         })
+    }
+
+    /// The sequences.
+    pub(crate) fn sequences(&self) -> impl Iterator<Item = (&Name, &Arc<SequenceEntry>)> {
+        self.entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Sequence(sequence) => Some((name.as_ref(), sequence)),
+            _ => None,
+        })
+    }
+
+    /// A sequence by name.
+    pub(crate) fn sequence(&self, name: &Name) -> Result<&Arc<SequenceEntry>> {
+        match self.get(name) {
+            Some(Entry::Sequence(sequence)) => Ok(sequence),
+            Some(other) => Err(Error::plan(
+                SqlState::WrongObjectType,
+                format!("'{}' is {}, not a sequence", name.shown(), other.described()),
+            )),
+            None => Err(self.not_found("sequence", name)),
+        }
+    }
+
+    /// The sequences of a table's columns, or of one of them.
+    pub(crate) fn owned_by(&self, table: u64, column: Option<&str>) -> Vec<(Name, Arc<SequenceEntry>)> {
+        let is_owned = |sequence: &SequenceEntry| {
+            let owner = sequence.owner.as_ref().filter(|owner| owner.table == table);
+            owner.is_some_and(|owner| column.is_none_or(|column| owner.column == column))
+        };
+        let owned = self.sequences().filter(|(_, sequence)| is_owned(sequence));
+        owned.map(|(name, sequence)| (name.clone(), Arc::clone(sequence))).collect()
     }
 
     /// What a name stands for.
@@ -347,6 +387,14 @@ impl CatalogState {
     /// As [`CatalogState::put_view`].
     pub(crate) fn put_external(&mut self, name: Name, files: Arc<ExternalEntry>) -> Result<()> {
         self.insert(name, Entry::External(files))
+    }
+
+    /// Puts a sequence under a name, in place of what stood there.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`].
+    pub(crate) fn put_sequence(&mut self, name: Name, sequence: Arc<SequenceEntry>) -> Result<()> {
+        self.insert(name, Entry::Sequence(sequence))
     }
 
     fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
@@ -743,7 +791,13 @@ impl Catalog {
             delta: None,
             defaults: Arc::new(HashMap::new()),
             lengths: Lengths::default(),
+            rules: Arc::default(),
             indexes: Arc::new(Vec::new()),
         })
+    }
+
+    /// A number for a table or a sequence that is none's.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -14,9 +14,12 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::rules::{Check, RowExpression};
+use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
-    BlobsWriter, Content, DeltaPiece, External, Index, NameOf, Next, Placement, Put, SegmentOf, State, Table, What,
+    BlobsWriter, CheckOf, Content, DeltaPiece, External, Index, NameOf, Next, Placement, Put, Rule, SegmentOf,
+    Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 
@@ -52,6 +55,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
         let what = match (entry, before.get(name)) {
             (Entry::View(new), Some(Entry::View(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Sequence(new), Some(Entry::Sequence(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(table), known) => {
                 let old = before.by_id(table.id);
@@ -106,8 +110,35 @@ fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
     match entry {
         Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone() }),
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
+        Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
         Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
     }
+}
+
+fn sequence_of(sequence: &SequenceEntry) -> Sequence {
+    let SequenceSpec { data_type, start, increment, min, max, cache, cycle } = sequence.spec;
+    // The log is told of its values behind this record.
+    let at = sequence.values.to_be_kept();
+    Sequence {
+        id: sequence.id,
+        data_type: data_type.sql().into(),
+        start,
+        increment,
+        min,
+        max,
+        cache,
+        cycle,
+        owner: sequence.owner.as_ref().map(|owner| (owner.table, owner.column.clone())),
+        last: (at.last, at.is_called),
+    }
+}
+
+fn rule(expression: &RowExpression) -> Rule {
+    Rule { text: expression.text.to_string(), zone: expression.zone.as_ref().map(|zone| zone.to_string()) }
+}
+
+fn check(check: &Check) -> CheckOf {
+    CheckOf { name: check.name.clone(), condition: rule(&check.condition), is_valid: check.is_valid }
 }
 
 /// Whether the table has a delta with something in it.
@@ -146,6 +177,7 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
         && old.base.schema == new.base.schema
         && old.defaults == new.defaults
         && old.lengths == new.lengths
+        && old.rules == new.rules
         && old.indexes == new.indexes
         && old.placement.is_kept_alike(&new.placement)
 }
@@ -166,6 +198,9 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         defaults: defaults.iter().map(text).collect(),
         zones: defaults.iter().filter_map(zone).collect(),
         lengths: lengths.into_iter().map(|(column, length)| (column.clone(), length.sql())).collect(),
+        generated: table.rules.generated.iter().map(|(column, of)| (column.clone(), rule(of))).collect(),
+        checks: table.rules.checks.iter().map(check).collect(),
+        identities: table.rules.identities.iter().map(|(column, always)| (column.clone(), *always)).collect(),
         indexes: table.indexes.iter().map(index).collect(),
         placement: Placement {
             text: kept.text,

@@ -46,6 +46,7 @@ use storage::{Segment, SegmentVersion, Serial, TableVersion};
 use crate::catalog::journal::{
     Ahead, DiskLimits, Haste, Journal, JournalStatus, MadeCheckpoint, RESTORE_WINDOW, WrittenRows,
 };
+use crate::catalog::sequences::Position;
 use crate::catalog::{Catalog, CatalogState};
 use crate::durable::capture::Difference;
 use crate::durable::limits::Limits;
@@ -292,6 +293,11 @@ impl Journal for Durable {
         Ok(())
     }
 
+    fn sequence(&self, id: u64, at: Position) -> Result<()> {
+        self.folder.log().append(COMMIT, &record::write_sequence(id, at))?;
+        Ok(())
+    }
+
     fn settle(&self) -> Result<()> {
         let log = self.folder.log();
         let last = log.last();
@@ -352,7 +358,13 @@ impl Journal for Durable {
         self.limits.set(limits);
     }
 
-    fn end(&self) {
+    fn end(&self, state: &CatalogState) {
+        // The log has them further than they are: values would be left out.
+        for (_, sequence) in state.sequences().filter(|(_, sequence)| sequence.values.is_told_ahead()) {
+            if let Err(error) = self.sequence(sequence.id, sequence.values.position()) {
+                tracing::warn!("a sequence leaves values out after this: {error}");
+            }
+        }
         *self.is_ended.lock() = true;
         self.changed.notify_all();
         if let Err(error) = self.folder.close() {

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::sequences::Position;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};
@@ -37,6 +38,8 @@ const SEVERAL_BATCHES: u8 = 3;
 const ROWS: u8 = 4;
 /// The rows of several tables, each with its length before it.
 const SEVERAL_ROWS: u8 = 5;
+/// Where a sequence may be by now.
+const SEQUENCE: u8 = 6;
 /// How rows are written: as an arrow stream, as [`values`].
 const AS_ARROW: u8 = 0;
 const AS_VALUES: u8 = 1;
@@ -100,6 +103,47 @@ pub(super) enum What {
     Table(Box<Table>),
     View { sql: String, columns: Vec<String> },
     External(External),
+    Sequence(Sequence),
+}
+
+/// A sequence.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sequence {
+    pub id: u64,
+    /// `BIGINT`.
+    pub data_type: String,
+    pub start: i64,
+    pub increment: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cache: i64,
+    pub cycle: bool,
+    /// The table and the column that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<(u64, String)>,
+    /// Its last value, and whether that was given out.
+    pub last: (i64, bool),
+}
+
+/// An expression over the columns of a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    pub text: String,
+    /// The time zone that it was planned in, where it depends on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+}
+
+/// A condition that rows keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CheckOf {
+    pub name: String,
+    pub condition: Rule,
+    /// Whether all rows are known to keep it.
+    pub is_valid: bool,
 }
 
 /// A table that stays in files, and how they are read; see [`files::ReadOptions`].
@@ -134,6 +178,14 @@ pub(super) struct Table {
     /// `VARCHAR(3)`, by column.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<(String, String)>,
+    /// Columns that are computed of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub generated: Vec<(String, Rule)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckOf>,
+    /// Columns that take their values from a sequence: whether they always do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<(String, bool)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     pub placement: Placement,
@@ -216,6 +268,8 @@ pub(super) enum Record<'a> {
     State(State, Blobs<'a>),
     /// Of each table once.
     Rows(Vec<Rows>),
+    /// The number of a sequence, and where it is.
+    Sequence(u64, Position),
 }
 
 /// Bytes behind JSON, to be written.
@@ -355,10 +409,19 @@ fn put_rows<'a>(
     Ok(())
 }
 
+/// A sequence's place as bytes.
+pub(super) fn write_sequence(id: u64, at: Position) -> Vec<u8> {
+    let mut bytes = vec![SEQUENCE];
+    bytes.extend_from_slice(&id.to_le_bytes());
+    bytes.extend_from_slice(&at.last.to_le_bytes());
+    bytes.push(u8::from(at.is_called));
+    bytes
+}
+
 /// The schema of the table of a number.
 pub(super) type SchemaOf<'a> = dyn Fn(u64) -> Option<SchemaRef> + 'a;
 
-/// What [`write_state`], [`write_rows`] and [`write_several`] wrote; tables have these schemas when it is told.
+/// What [`write_state`], [`write_rows`], [`write_several`] and [`write_sequence`] wrote; tables have these schemas when it is told.
 pub(super) fn read<'a>(bytes: &'a [u8], schema_of: &SchemaOf<'_>) -> Result<Record<'a>> {
     let mut rest = Rest(bytes);
     let kind = rest.u8()?;
@@ -370,6 +433,19 @@ pub(super) fn read<'a>(bytes: &'a [u8], schema_of: &SchemaOf<'_>) -> Result<Reco
             let json = rest.take(len)?;
             let state = serde_json::from_slice(json).map_err(|e| malformed(&e.to_string()))?;
             Ok(Record::State(state, Blobs(rest.0)))
+        }
+        SEQUENCE => {
+            let id = rest.u64()?;
+            let last = rest.u64()?.cast_signed();
+            let is_called = match rest.u8()? {
+                0 => false,
+                1 => true,
+                _ => return Err(malformed("a sequence has given out its value, or has not")),
+            };
+            match rest.0 {
+                [] => Ok(Record::Sequence(id, Position { last, is_called })),
+                _ => Err(malformed("bytes are left")),
+            }
         }
         ROWS | BATCHES => Ok(Record::Rows(vec![of_table(rest)?])),
         SEVERAL_ROWS | SEVERAL_BATCHES => {

@@ -23,16 +23,19 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
+use crate::catalog::rules::{Check, RowRules};
+use crate::catalog::sequences::{Position, SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, Content, External, Index, NameOf, Next, Placement, Record, Rows, SegmentOf, State, Table, What, read,
+    Blobs, CheckOf, Content, External, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf, Sequence, State,
+    Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::statements::defaults;
 use crate::statements::write::stage;
+use crate::statements::{defaults, rules};
 
 /// Batches of a table's delta that are kept apart; of more, those rows that live are put together.
 const BATCHES_MAX: usize = 4096;
@@ -43,6 +46,7 @@ pub(super) struct Picture {
     schemas: BTreeSet<String>,
     names: BTreeMap<NameOf, Named>,
     tables: HashMap<u64, TableOf>,
+    sequences: HashMap<u64, Sequence>,
     settings: BTreeMap<String, String>,
     next: Next,
 }
@@ -52,6 +56,7 @@ enum Named {
     Table(u64),
     View { sql: String, columns: Vec<String> },
     External(ExternalEntry),
+    Sequence(u64),
 }
 
 /// A table whose rows are not loaded.
@@ -61,6 +66,9 @@ struct TableOf {
     defaults: Vec<(String, String)>,
     zones: Vec<(String, String)>,
     lengths: Vec<(String, String)>,
+    generated: Vec<(String, Rule)>,
+    checks: Vec<CheckOf>,
+    identities: Vec<(String, bool)>,
     indexes: Vec<Index>,
     placement: KeptPlacement,
     segments: Vec<SegmentAt>,
@@ -101,6 +109,13 @@ impl Picture {
         match read(bytes, &schema_of)? {
             Record::State(state, blobs) => self.apply_state(state, blobs, running),
             Record::Rows(rows) => rows.into_iter().try_for_each(|rows| self.apply_rows(rows)),
+            Record::Sequence(id, at) => {
+                // Of one that was dropped meanwhile somebody may have taken a value still.
+                if let Some(sequence) = self.sequences.get_mut(&id) {
+                    sequence.last = (at.last, at.is_called);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -117,6 +132,11 @@ impl Picture {
             let named = match put.what {
                 What::View { sql, columns } => Named::View { sql, columns },
                 What::External(external) => Named::External(external_of(external, blobs)?),
+                What::Sequence(sequence) => {
+                    let id = sequence.id;
+                    self.sequences.insert(id, sequence);
+                    Named::Sequence(id)
+                }
                 What::Table(table) => {
                     let id = table.id;
                     let before = self.tables.remove(&id);
@@ -129,6 +149,8 @@ impl Picture {
         // A table without a name is gone; one that was renamed has another.
         let named: BTreeSet<u64> = self.names.values().filter_map(Named::table).collect();
         self.tables.retain(|id, _| named.contains(id));
+        let named: BTreeSet<u64> = self.names.values().filter_map(Named::sequence).collect();
+        self.sequences.retain(|id, _| named.contains(id));
         Ok(())
     }
 
@@ -182,12 +204,16 @@ impl Picture {
         if !self.schemas.contains(DEFAULT_SCHEMA) {
             return Err(malformed("the schema of names without one is gone"));
         }
-        let mut tables = self.tables;
+        let (mut tables, mut sequences) = (self.tables, self.sequences);
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
             match named {
                 Named::View { sql, columns } => state.put_view(name, Arc::new(ViewEntry { sql, columns }))?,
                 Named::External(files) => state.put_external(name, Arc::new(files))?,
+                Named::Sequence(id) => {
+                    let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
+                    state.put_sequence(name, Arc::new(sequence_of(sequence)?))?;
+                }
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
                     let loaded = table.load(id, &name, folder, running);
@@ -250,6 +276,13 @@ impl Named {
             _ => None,
         }
     }
+
+    fn sequence(&self) -> Option<u64> {
+        match self {
+            Named::Sequence(id) => Some(*id),
+            _ => None,
+        }
+    }
 }
 
 impl DeltaOf {
@@ -290,6 +323,9 @@ impl TableOf {
             defaults: table.defaults,
             zones: table.zones,
             lengths: table.lengths,
+            generated: table.generated,
+            checks: table.checks,
+            identities: table.identities,
             indexes: table.indexes,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
             segments: Vec::new(),
@@ -340,7 +376,23 @@ impl TableOf {
             let new = stage(std::iter::once(Ok(rows)), &table, running)?;
             table = new.appended_to(&table, &table.base);
         }
+        // The rows that are there were looked at when they were written.
+        table.rules = Arc::new(self.planned_rules(&table, running)?);
         indexed(table, running)
+    }
+
+    fn planned_rules(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<RowRules> {
+        let planned = |rule: &Rule| rules::kept(table, (&rule.text, rule.zone.as_deref()), running);
+        let mut all = RowRules { identities: self.identities.iter().cloned().collect(), ..RowRules::default() };
+        for (column, rule) in &self.generated {
+            let field = self.schema.field_with_name(column)?;
+            all.generated
+                .insert(column.clone(), rules::computing(table, (&rule.text, rule.zone.as_deref()), field, running)?);
+        }
+        for CheckOf { name, condition, is_valid } in &self.checks {
+            all.add(Check { name: name.clone(), condition: planned(condition)?, is_valid: *is_valid });
+        }
+        Ok(all)
     }
 
     fn planned_defaults(&self, running: &Arc<RunningStatement>) -> Result<HashMap<String, ColumnDefault>> {
@@ -404,6 +456,21 @@ fn index(index: &Index) -> Result<IndexEntry> {
         other => return Err(malformed(&format!("'{other}' is no origin of an index"))),
     };
     Ok(IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin))
+}
+
+fn sequence_of(sequence: Sequence) -> Result<SequenceEntry> {
+    let Sequence { id, data_type, start, increment, min, max, cache, cycle, owner, last: (last, is_called) } = sequence;
+    let data_type =
+        SequenceType::of(&data_type).ok_or_else(|| malformed(&format!("'{data_type}' is no sequence's")))?;
+    if increment == 0 || min > max {
+        return Err(malformed("a sequence that has no values"));
+    }
+    Ok(SequenceEntry {
+        id,
+        spec: SequenceSpec { data_type, start, increment, min, max, cache, cycle },
+        owner: owner.map(|(table, column)| SequenceOwner { table, column }),
+        values: SequenceValues::at(Position { last, is_called }),
+    })
 }
 
 fn external_of(external: External, blobs: Blobs<'_>) -> Result<ExternalEntry> {

@@ -49,6 +49,8 @@ states! {
     NumericValueOutOfRange = "22003" "numeric_value_out_of_range": "a number does not fit its type";
     InvalidDatetimeFormat = "22007" "invalid_datetime_format": "a text is not a date, time, timestamp or interval";
     DatetimeFieldOverflow = "22008" "datetime_field_overflow": "a date, time or interval is out of range";
+    SequenceGeneratorLimitExceeded = "2200H" "sequence_generator_limit_exceeded":
+        "a sequence has no further value";
     DivisionByZero = "22012" "division_by_zero": "a division by zero";
     InvalidPrecedingOrFollowingSize = "22013" "invalid_preceding_or_following_size":
         "the offset of a window's frame is negative or NULL";
@@ -65,7 +67,10 @@ states! {
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";
     NotNullViolation = "23502" "not_null_violation": "a NULL in a column that takes none";
+    ForeignKeyViolation = "23503" "foreign_key_violation":
+        "a row refers to one that is not there, or one that is referred to would go";
     UniqueViolation = "23505" "unique_violation": "two rows with one key";
+    CheckViolation = "23514" "check_violation": "a row for which a CHECK is false";
     InvalidTransactionState = "25000" "invalid_transaction_state": "the transaction is over, or has ended meanwhile";
     ActiveSqlTransaction = "25001" "active_sql_transaction":
         "a statement that does not go together with a transaction, or comes too late in it";
@@ -85,6 +90,7 @@ states! {
         "a statement cannot be planned, and no other code of 42 says why";
     SyntaxError = "42601" "syntax_error": "the text is not SQL";
     InvalidName = "42602" "invalid_name": "a name that cannot be one";
+    InvalidColumnDefinition = "42611" "invalid_column_definition": "a column that cannot be defined so";
     DuplicateColumn = "42701" "duplicate_column": "a column stands twice, or is there already";
     AmbiguousColumn = "42702" "ambiguous_column": "several columns have that name";
     UndefinedColumn = "42703" "undefined_column": "there is no column of that name";
@@ -94,9 +100,11 @@ states! {
     Grouping = "42803" "grouping_error": "a column outside of GROUP BY, or an aggregate where none may stand";
     DatatypeMismatch = "42804" "datatype_mismatch": "a value of another type than is expected";
     WrongObjectType = "42809" "wrong_object_type": "a view where a table is meant, a function that is no aggregate";
+    InvalidForeignKey = "42830" "invalid_foreign_key": "a foreign key to columns that are no key";
     CannotCoerce = "42846" "cannot_coerce": "there is no cast between the two types";
     UndefinedFunction = "42883" "undefined_function":
         "there is no function or operator of that name for these arguments";
+    GeneratedAlways = "428C9" "generated_always": "a value for a column whose values are always generated";
     ReservedName = "42939" "reserved_name": "a name that belongs to the system";
     UndefinedTable = "42P01" "undefined_table": "there is no table or view of that name";
     DuplicatePreparedStatement = "42P05" "duplicate_prepared_statement":

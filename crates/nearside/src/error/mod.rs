@@ -145,6 +145,15 @@ fn hint(nearest: &Option<String>) -> String {
 }
 
 impl Error {
+    /// The same, where the text is none that the user has written.
+    pub(crate) fn without_position(self) -> Error {
+        match self {
+            Error::Plan { message, .. } => Error::Plan { message, position: None },
+            Error::Syntax { message, .. } => Error::Syntax { message, position: None },
+            other => other,
+        }
+    }
+
     /// An error of planning without a position.
     pub(crate) fn plan(code: SqlState, message: impl Into<String>) -> Error {
         Error::Plan { message: Message::new(code, message), position: None }

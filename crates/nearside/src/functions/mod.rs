@@ -17,6 +17,7 @@ pub(crate) mod quoting;
 pub(crate) mod reading;
 mod regular;
 pub(crate) mod round;
+pub(crate) mod sequences;
 pub(crate) mod series;
 pub(crate) mod session;
 pub(crate) mod spans;

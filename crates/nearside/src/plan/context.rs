@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::Column;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, Result as DfResult, TableReference};
@@ -22,10 +23,13 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
+use crate::catalog::rules::Writable;
+use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
@@ -35,7 +39,7 @@ use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
 use crate::tables::files::FileTable;
-use crate::tables::sources::{ForeignSource, WorkSource};
+use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
 
 /// A view: its plan stands in its place.
@@ -68,6 +72,8 @@ pub(crate) struct PlanContext<'a> {
     pub system: Arc<dyn SystemTables>,
     /// Whose statement it is.
     pub session: OfSession,
+    /// Who gives out values of sequences, where there is a statement that asks.
+    pub sequences: Option<Arc<dyn Sequences>>,
     /// The views that are being planned, from the outermost in.
     pub planning: Vec<Name>,
     /// Whether to go on: views that name views may be planned very often.
@@ -91,7 +97,8 @@ impl PlanContext<'_> {
             return self.information_schema(&name);
         }
         match self.catalog.get(&name) {
-            Some(Entry::Table(table)) => Ok(Arc::new(StoredSource::new(table))),
+            Some(Entry::Table(table)) => Ok(Arc::new(StoredSource::new(table).counting(self.sequences.as_ref()))),
+            Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
@@ -121,6 +128,8 @@ impl PlanContext<'_> {
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
                 Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
+                // information_schema.sequences has them.
+                Entry::Sequence(_) => continue,
                 Entry::View(v) => {
                     let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
@@ -155,6 +164,7 @@ impl PlanContext<'_> {
             catalog: self.catalog.clone(),
             system: Arc::clone(&self.system),
             session: self.session.clone(),
+            sequences: self.sequences.clone(),
             planning,
             stop: self.stop.clone(),
             given: Mutex::default(),
@@ -169,6 +179,23 @@ impl PlanContext<'_> {
         let schema = Arc::new(plan.schema().as_arrow().clone());
         Ok(Arc::new(ViewSource { schema, plan }))
     }
+}
+
+/// What a query of a sequence sees.
+fn sequence_row(sequence: &SequenceEntry) -> Result<RecordBatch> {
+    let at = sequence.values.position();
+    let field = |name: &str, data_type| Field::new(name, data_type, false);
+    let schema = Schema::new(vec![
+        field("last_value", DataType::Int64),
+        field("log_cnt", DataType::Int64),
+        field("is_called", DataType::Boolean),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![at.last])),
+        Arc::new(Int64Array::from(vec![0])),
+        Arc::new(BooleanArray::from(vec![at.is_called])),
+    ];
+    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
 }
 
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
@@ -203,6 +230,15 @@ impl KnownTables for PlanContext<'_> {
         };
         let parsed = Parser::new(&SqlDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
         Ok(Some(parsed.map_err(DataFusionError::from)?))
+    }
+
+    fn writable(&self, table: &ObjectName, column: &str) -> Writable {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let name = object_name_to_table_reference(table.clone(), normalise).ok();
+        match name.and_then(|name| Name::resolve(&name).ok()).and_then(|name| self.catalog.get(&name)) {
+            Some(Entry::Table(table)) => table.rules.writable(column),
+            _ => Writable::Any,
+        }
     }
 
     fn give(&self, plan: LogicalPlan) -> String {
@@ -269,7 +305,8 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        let asked = self.system.session_function(name, self.planner, &self.session);
+        let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
+        let asked = counted.or_else(|| self.system.session_function(name, self.planner, &self.session));
         asked.or_else(|| self.planner.scalar_functions().get(name).cloned())
     }
 

@@ -31,6 +31,7 @@ use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::quoting;
 use crate::functions::round;
+use crate::functions::sequences;
 use crate::functions::session;
 use crate::functions::spelled;
 use crate::functions::zones;
@@ -82,6 +83,7 @@ impl Planner {
         scalars.extend(asked::functions());
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
+        scalars.extend(sequences::functions());
         scalars.extend(
             [
                 flat::function(),

@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Expr, LogicalPlan, Volatility};
+use datafusion_expr::{Expr, LogicalPlan, ScalarUDF, Volatility};
 use parking_lot::Mutex;
 
+use crate::functions::sequences::{is_next, is_of_sequence};
 use crate::tables::stored::StoredSource;
 
 /// Plans of queries that a database keeps.
@@ -83,9 +84,18 @@ impl<P: Clone> PlanCache<P> {
     }
 }
 
-/// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the
-/// moment.
+/// True when the plan of a query means the same tomorrow, and for any session: stored tables only, and no function that
+/// depends on the moment or takes values of sequences.
 pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
+    is_lasting(plan, &|function| !is_of_sequence(function))
+}
+
+/// True when it means the same tomorrow for the session that it was planned for: it may take values of sequences.
+pub(crate) fn is_keepable(plan: &LogicalPlan) -> bool {
+    is_lasting(plan, &|function| !is_of_sequence(function) || is_next(function))
+}
+
+fn is_lasting(plan: &LogicalPlan, may_call: &dyn Fn(&ScalarUDF) -> bool) -> bool {
     let mut cacheable = true;
     let walked = plan.apply_with_subqueries(|node| {
         match node {
@@ -96,7 +106,7 @@ pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
             _ => {}
         }
         for expr in node.expressions() {
-            if expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
+            if expr.exists(|e| Ok(is_momentary(e, may_call))).unwrap_or(true) {
                 cacheable = false;
             }
         }
@@ -105,9 +115,9 @@ pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
     walked.is_ok() && cacheable
 }
 
-fn is_momentary(expr: &Expr) -> bool {
+fn is_momentary(expr: &Expr, may_call: &dyn Fn(&ScalarUDF) -> bool) -> bool {
     match expr {
-        Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Stable,
+        Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Stable || !may_call(&f.func),
         Expr::ScalarVariable(..) => true,
         _ => false,
     }

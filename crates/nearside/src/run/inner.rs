@@ -122,7 +122,7 @@ impl Drop for Inner {
         self.placer.end();
         self.reading.end();
         if let Some(journal) = self.catalog.journal() {
-            journal.end();
+            journal.end(&self.catalog.state());
         }
         self.catalog.state().tables().for_each(|table| table.meta.merges.stop());
     }

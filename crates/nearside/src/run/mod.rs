@@ -28,6 +28,7 @@ pub(crate) mod query;
 pub(crate) mod reading;
 pub(crate) mod recording;
 pub(crate) mod scheduling;
+pub(crate) mod sequences;
 pub(crate) mod statement;
 pub(crate) mod stream;
 pub(crate) mod system;

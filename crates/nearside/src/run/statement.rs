@@ -16,6 +16,7 @@ use storage::{Interruption, StoreError};
 use crate::catalog::{Catalog, Snapshot, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::functions::sequences::Sequences;
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
 use crate::plan::planning::PlanningStatement;
@@ -24,6 +25,7 @@ use crate::plan::system::OfSession;
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::scheduling;
+use crate::run::sequences::{OfStatement, SessionValues};
 use crate::run::transaction::InTransaction;
 
 /// One statement from its start until its last row is taken.
@@ -47,6 +49,8 @@ pub(crate) struct RunningStatement {
     wants_transaction: Arc<AtomicBool>,
     /// Which of the process's sessions runs it; 0 for none.
     session: i32,
+    /// Values of sequences that its session was given.
+    given: Arc<SessionValues>,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -80,6 +84,7 @@ impl RunningStatement {
             blocked: Arc::default(),
             wants_transaction: Arc::default(),
             session: 0,
+            given: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
@@ -87,9 +92,24 @@ impl RunningStatement {
         }
     }
 
-    /// The same statement, run by a session.
-    pub(crate) fn run_by(self, session: i32) -> RunningStatement {
-        RunningStatement { session, ..self }
+    /// The same statement, run by a session, which was given these values of sequences.
+    pub(crate) fn run_by(self, session: i32, given: &Arc<SessionValues>) -> RunningStatement {
+        RunningStatement { session, given: Arc::clone(given), ..self }
+    }
+
+    /// The same statement with other settings.
+    pub(crate) fn with_planner(&self, planner: Planner) -> RunningStatement {
+        RunningStatement { planner: Arc::new(planner), ..self.over(self.catalog.clone()) }
+    }
+
+    /// Who gives it values of sequences.
+    pub(crate) fn sequences(&self) -> Arc<dyn Sequences> {
+        Arc::new(OfStatement {
+            home: Arc::clone(&self.home),
+            database: Arc::clone(&self.inner.catalog),
+            given: Arc::clone(&self.given),
+            is_read_only: self.of_session().is_read_only,
+        })
     }
 
     /// What it tells of its session: modes are those of the transaction, or of the next one.
@@ -120,6 +140,7 @@ impl RunningStatement {
             blocked: Arc::clone(&self.blocked),
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
+            given: Arc::clone(&self.given),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -201,6 +222,7 @@ impl RunningStatement {
             catalog: self.catalog.clone(),
             system: (self.inner.system_tables)(&self.inner),
             session: self.of_session(),
+            sequences: Some(self.sequences()),
             planning: Vec::new(),
             stop: self.stop(),
             given: Default::default(),

@@ -15,6 +15,7 @@ use datafusion_sql::planner::{ParserOptions, SqlToRel};
 use sqlparser::ast::{self, ObjectName, Value};
 
 use crate::catalog::lengths::{Length, Lengths};
+use crate::catalog::rules::Writable;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
@@ -37,13 +38,16 @@ mod merge;
 mod names;
 mod nested_sets;
 mod ordinary;
+mod overriding;
 mod own;
 mod parsed;
 mod recursion;
 mod returning;
 mod rows;
+mod rules;
 mod same_names;
 mod scope;
+mod sequences;
 mod set_config;
 mod shapes;
 mod table_query;
@@ -65,12 +69,14 @@ pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
-pub(crate) use names::{fresh_name, is_made, named_otherwise, object_name, quoted, seen_name};
+pub(crate) use names::{fresh_name, is_made, name_of_text, named_otherwise, object_name, quoted, seen_name};
 use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
+pub(crate) use rules::{Numbered, WrittenCheck, WrittenRules, of_column, take_rules};
+pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
@@ -113,6 +119,8 @@ pub(crate) enum AnyStatement {
     Checkpoint,
     /// `BACKUP DATABASE TO 'folder'`.
     Backup(String),
+    /// `CREATE SEQUENCE` and its like.
+    Sequence(SequenceStatement),
     /// `VACUUM`, `ANALYZE`.
     Upkeep(Upkeep),
     /// `DISCARD`, `RESET ALL` and their like.
@@ -148,9 +156,14 @@ impl AnyStatement {
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
             None => {}
         }
+        if let Some(sequence) = sequences::statement(&tokens)? {
+            return Ok(AnyStatement::Sequence(sequence));
+        }
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
+        let tokens = sequences::with_options_in_order(tokens)?;
+        let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(tokens)?;
         let (tokens, alias) = conflict::without_alias(tokens);
@@ -165,6 +178,7 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(written_with::write_out)?;
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
+            statements.iter_mut().try_for_each(|statement| overriding::put(statement, overriding))?;
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
@@ -194,6 +208,9 @@ impl AnyStatement {
             AnyStatement::AlterSystem(_) => {
                 Err(Error::Unsupported("ALTER SYSTEM cannot be prepared or stand inside another statement".into()))
             }
+            AnyStatement::Sequence(_) => Err(Error::Unsupported(
+                "statements about sequences cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
             )),
@@ -215,6 +232,9 @@ pub(crate) trait KnownTables: ContextProvider {
     /// Defaults that SQL has no text for.
     fn default_of(&self, table: &ObjectName, column: &str) -> Result<Option<ast::Expr>>;
 
+    /// What a statement may put into a column.
+    fn writable(&self, table: &ObjectName, column: &str) -> Writable;
+
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
 
@@ -234,7 +254,9 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
     deep(|| {
         recursion::mark_steps(&mut statement)?;
         let columns = |table: &ObjectName| context.columns(table);
-        writes::write_out(&mut statement, &columns, &|table, column| context.default_of(table, column))?;
+        let writable = |table: &ObjectName, column: &str| context.writable(table, column);
+        let default_of = |table: &ObjectName, column: &str| context.default_of(table, column);
+        writes::write_out(&mut statement, &columns, (&default_of, &writable))?;
         rows::write_out(&mut statement)?;
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;

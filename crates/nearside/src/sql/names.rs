@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion_common::TableReference;
 use sqlparser::ast::ObjectName;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
 
+use super::dialect::SqlDialect;
 use super::normalised;
 use crate::catalog::Name;
 use crate::error::codes::SqlState;
@@ -26,6 +29,20 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<Name> {
         }
     };
     Name::resolve(&reference)
+}
+
+/// The name that a text says as SQL writes it, as PostgreSQL's `regclass` reads it: `'s'`, `'public."S"'`.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn name_of_text(text: &str) -> Result<Name> {
+    let wrong = || Error::plan(SqlState::InvalidName, format!("'{text}' is not a name"));
+    let mut parser = Parser::new(&SqlDialect).try_with_sql(text).map_err(|_| wrong())?;
+    let name = parser.parse_object_name(false).map_err(|_| wrong())?;
+    match parser.peek_token().token {
+        Token::EOF => object_name(&name),
+        _ => Err(wrong()),
+    }
 }
 
 /// A name as SQL text, whatever it holds.

@@ -103,6 +103,7 @@ impl VisitorMut for Ordinary {
                 {
                     function.name.0.remove(0);
                 }
+                without_regclass(function);
                 if let Some(query) = array_query(expr) {
                     let listed = listed(query);
                     return flow(listed.map(|listed| *expr = listed));
@@ -118,6 +119,20 @@ impl VisitorMut for Ordinary {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// `nextval('s'::regclass)`: functions of sequences take the name as a text.
+fn without_regclass(function: &mut Function) {
+    let is_of_sequence = ["nextval", "currval", "setval"].iter().any(|name| is_called(&function.name, name));
+    if let FunctionArguments::List(list) = &mut function.args
+        && is_of_sequence
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(name))) = list.args.first_mut()
+        && let Expr::Cast { expr, data_type: ast::DataType::Custom(to, _), .. } = name
+        && is_called(to, "regclass")
+    {
+        let inner = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
+        *name = inner;
     }
 }
 

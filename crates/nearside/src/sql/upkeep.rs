@@ -28,7 +28,7 @@ pub(crate) enum GivenUp {
     Plans,
     /// `DISCARD TEMP`: there are no temporary tables.
     Temp,
-    /// `DISCARD SEQUENCES`: there are no sequences.
+    /// `DISCARD SEQUENCES`: what values the session was given.
     Sequences,
     /// `RESET ALL`.
     Settings,

@@ -12,42 +12,56 @@ use sqlparser::ast::{
 
 use super::calls::call;
 use super::casts::CAST;
+use super::overriding::{self, Overriding};
 use super::returning::{from_of, joined};
 use super::scope::{Tables, output_name, quoted};
 use super::values::is_float_type;
 use super::walk::rewrite;
 use super::{normalised, parsed};
+use crate::catalog::rules::Writable;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// A column's default, as it is written; `None` where it has none, which is NULL.
 pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Expr>>;
 
+/// What a statement may put into a column.
+pub(super) type Writables<'a> = &'a dyn Fn(&ObjectName, &str) -> Writable;
+
 /// Writes out what the planner does not read.
 ///
 /// # Errors
 /// Defaults that cannot be written.
-pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
-    rewrite(statement, &mut Writes { tables, defaults })
+pub(super) fn write_out(
+    statement: &mut Statement,
+    tables: Tables<'_>,
+    (defaults, writables): (Defaults<'_>, Writables<'_>),
+) -> Result<()> {
+    rewrite(statement, &mut Writes { tables, defaults, writables })
 }
 
 struct Writes<'a> {
     tables: Tables<'a>,
     defaults: Defaults<'a>,
+    writables: Writables<'a>,
 }
 
 impl VisitorMut for Writes<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
-        match in_statement(statement, self.tables, self.defaults) {
+        match in_statement(statement, self.tables, (self.defaults, self.writables)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
     }
 }
 
-fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
+fn in_statement(
+    statement: &mut ast::Statement,
+    tables: Tables<'_>,
+    (defaults, writables): (Defaults<'_>, Writables<'_>),
+) -> Result<()> {
     match statement {
         ast::Statement::Update(update) => {
             is_taken_off(update.returning.is_some())?;
@@ -57,16 +71,22 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
             for Assignment { target, value } in &mut update.assignments {
                 if let AssignmentTarget::ColumnName(column) = target
-                    && let Some(column) = column.0.last().and_then(|part| part.as_ident()).filter(|_| is_default(value))
+                    && let Some(column) = column.0.last().and_then(|part| part.as_ident())
                 {
-                    *value = default_of(name, &normalised(column.clone()), defaults)?;
+                    let column = normalised(column.clone());
+                    let writable = writables(name, &column);
+                    if is_default(value) {
+                        *value = default_of(name, &column, defaults)?;
+                    } else if matches!(writable, Writable::Computed | Writable::NumberedAlways) {
+                        return Err(not_given(&column, writable, "can only be updated to DEFAULT"));
+                    }
                 }
                 keep_cast(value);
             }
             keep_others(update, tables);
             Ok(())
         }
-        ast::Statement::Insert(insert) => in_insert(insert, tables, defaults),
+        ast::Statement::Insert(insert) => in_insert(insert, tables, (defaults, writables)),
         ast::Statement::Delete(delete) => {
             let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
             let [table] = from.as_slice() else { return Ok(()) };
@@ -104,7 +124,12 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
     }
 }
 
-fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
+fn in_insert(
+    insert: &mut ast::Insert,
+    tables: Tables<'_>,
+    (defaults, writables): (Defaults<'_>, Writables<'_>),
+) -> Result<()> {
+    let overriding = overriding::take(insert);
     // Who runs the statement has taken it off.
     if insert.on.is_some() {
         return Err(Error::Unsupported(
@@ -125,17 +150,42 @@ fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_
         let first = columns.into_iter().take(given);
         insert.columns = first.map(|column| ObjectName::from(vec![quoted(&column)])).collect();
     }
+    let given: Option<Vec<String>> = match insert.columns.is_empty() {
+        true => tables(name),
+        false => insert.columns.iter().map(named).collect(),
+    };
+    for column in given.iter().flatten() {
+        let writable = writables(name, column);
+        let takes_its_own = match (writable, overriding) {
+            (Writable::Any, _) | (Writable::NumberedAlways, Some(Overriding::System)) => continue,
+            (Writable::NumberedByDefault, None | Some(Overriding::System)) => continue,
+            (_, overriding) => overriding == Some(Overriding::User) && writable != Writable::Computed,
+        };
+        let place = given.iter().flatten().position(|of| of == column);
+        match (source.body.as_mut(), place) {
+            (SetExpr::Values(values), Some(place)) => {
+                let cells = values.rows.iter_mut().filter_map(|row| row.content.get_mut(place));
+                for value in cells.filter(|value| !is_default(value)) {
+                    if !takes_its_own {
+                        return Err(not_given(column, writable, "takes DEFAULT alone"));
+                    }
+                    *value = Expr::Identifier(Ident::new("DEFAULT"));
+                }
+            }
+            _ if takes_its_own => {
+                return Err(Error::Unsupported(format!(
+                    "OVERRIDING USER VALUE with a query is not supported; leave column '{column}' out of both"
+                )));
+            }
+            _ => return Err(not_given(column, writable, "takes DEFAULT alone")),
+        }
+    }
     let SetExpr::Values(values) = source.body.as_mut() else { return Ok(()) };
     if !values.rows.iter().any(|row| row.content.iter().any(is_default)) {
         values.rows.iter_mut().flat_map(|row| row.content.iter_mut()).for_each(keep_cast);
         return Ok(());
     }
-    let named = |column: &ObjectName| column.0.last().and_then(|c| c.as_ident()).cloned().map(normalised);
-    let columns: Option<Vec<String>> = match insert.columns.is_empty() {
-        true => tables(name),
-        false => insert.columns.iter().map(named).collect(),
-    };
-    let Some(columns) = columns else { return Ok(()) };
+    let Some(columns) = given else { return Ok(()) };
     for row in &mut values.rows {
         for (value, column) in row.content.iter_mut().zip(&columns).filter(|(value, _)| is_default(value)) {
             *value = default_of(name, column, defaults)?;
@@ -143,6 +193,19 @@ fn in_insert(insert: &mut ast::Insert, tables: Tables<'_>, defaults: Defaults<'_
         row.content.iter_mut().for_each(keep_cast);
     }
     Ok(())
+}
+
+fn named(column: &ObjectName) -> Option<String> {
+    column.0.last().and_then(|part| part.as_ident()).cloned().map(normalised)
+}
+
+/// A value for a column that takes none.
+fn not_given(column: &str, writable: Writable, what: &str) -> Error {
+    let why = match writable {
+        Writable::Computed => "it is computed",
+        _ => "it is GENERATED ALWAYS AS IDENTITY, and INSERT .. OVERRIDING SYSTEM VALUE gives it others",
+    };
+    Error::plan(SqlState::GeneratedAlways, format!("column '{column}' {what}: {why}"))
 }
 
 /// Has queries of an INSERT read each VALUES within them by a name that `give` makes of it: the planner would take its

@@ -13,6 +13,7 @@ use storage::TableVersion;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::column_index;
+use crate::catalog::rules::Writable;
 use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use crate::sql::{AnyStatement, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
+use crate::statements::rules;
 use crate::statements::types;
 use crate::statements::write::stage;
 use crate::statements::written;
@@ -41,6 +43,18 @@ pub(crate) fn alter(
 ) -> Result<()> {
     let place = column_index(&table.base.schema, column)?;
     match operation {
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+            if table.rules.writable(column) != Writable::Any =>
+        {
+            let (is, instead) = match table.rules.generated.contains_key(column) {
+                true => ("computed", "DROP EXPRESSION"),
+                false => ("an identity column", "DROP IDENTITY"),
+            };
+            Err(Error::plan(
+                SqlState::SyntaxError,
+                format!("column '{column}' is {is}, and has no default; ALTER COLUMN .. {instead} comes first"),
+            ))
+        }
         AlterColumnOperation::SetDefault { value } => {
             let field = Arc::clone(&table.base.schema.fields()[place]);
             let default = defaults::default_of(value, &field, running)?;
@@ -55,19 +69,16 @@ pub(crate) fn alter(
             Arc::make_mut(&mut table.defaults).remove(column);
             Ok(())
         }
-        AlterColumnOperation::SetNotNull => {
-            if has_null(table, column, running)? {
-                return Err(Error::execution(
-                    SqlState::NotNullViolation,
-                    format!("column '{column}' of table '{}' has NULLs", table.name.shown()),
-                ));
-            }
-            table.base = Arc::new(table.base.with_column_nullable(place, false)?);
-            Ok(())
-        }
+        AlterColumnOperation::SetNotNull => not_null(table, column, running),
         AlterColumnOperation::DropNotNull => {
             let is_key =
                 |origin, columns: &[String]| origin == Origin::PrimaryKey && columns.iter().any(|c| c == column);
+            if table.rules.identities.contains_key(column) {
+                return Err(Error::plan(
+                    SqlState::SyntaxError,
+                    format!("column '{column}' is an identity column, which has no NULL"),
+                ));
+            }
             if table.indexes.iter().any(|index| is_key(index.origin, &index.columns)) {
                 return Err(Error::plan(
                     SqlState::InvalidTableDefinition,
@@ -86,8 +97,27 @@ pub(crate) fn alter(
     }
 }
 
+/// Has a column allow no NULL from now on.
+///
+/// # Errors
+/// It has some.
+pub(super) fn not_null(table: &mut TableEntry, column: &str, running: &Arc<RunningStatement>) -> Result<()> {
+    let place = column_index(&table.base.schema, column)?;
+    if !table.base.schema.field(place).is_nullable() {
+        return Ok(());
+    }
+    if has_null(table, column, running)? {
+        return Err(Error::execution(
+            SqlState::NotNullViolation,
+            format!("column '{column}' of table '{}' has NULLs", table.name.shown()),
+        ));
+    }
+    table.base = Arc::new(table.base.with_column_nullable(place, false)?);
+    Ok(())
+}
+
 /// The statement over a state in which the table is as it has become.
-fn over(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<(CatalogState, Name)> {
+pub(super) fn over(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<(CatalogState, Name)> {
     let mut state = CatalogState::clone(&running.catalog);
     let name = Name { schema: table.name.schema.clone(), table: fresh_name("changed") };
     let known = running.catalog.by_id(table.id).map(|known| Name::clone(&known.name));
@@ -132,25 +162,14 @@ fn set_type(
     let lengths = Arc::make_mut(&mut changed.lengths);
     lengths.remove(&column);
     lengths.extend(Length::of_column(&column, data_type)?.map(|length| (column.clone(), length)));
-    let (mut state, from) = over(table, running)?;
-    let to = Name { schema: from.schema.clone(), table: fresh_name("altered") };
-    // It takes the rows of a table without keys: these are checked once all rows are there.
-    let target = TableEntry {
-        id: CHANGED_ID,
-        name: Arc::new(to.clone()),
-        indexes: Arc::default(),
-        defaults: Arc::default(),
-        ..changed.clone()
-    };
-    state.put_table(to.clone(), indexed(target, running)?)?;
-    let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    changed.rules = Arc::new(rules::retyped(&changed, &column, running)?);
     let outputs = table.base.schema.fields().iter().enumerate().map(|(at, field)| match (at == place, using) {
         (true, Some(using)) => format!("({using})"),
         _ => quoted(field.name()),
     });
     let outputs: Vec<String> = outputs.collect();
-    let sql = format!("INSERT INTO {} SELECT {} FROM {}", written::name(&to), outputs.join(", "), written::name(&from));
-    let plan = AnyStatement::one(&sql)?.plan(&over.plan_context()).map_err(|error| match (using, error.code()) {
+    let (plan, over) = filling(table, &changed, &outputs, running)?;
+    let plan = plan.map_err(|error| match (using, error.code()) {
         (None, SqlState::DatatypeMismatch) => Error::plan(
             SqlState::DatatypeMismatch,
             format!(
@@ -160,13 +179,12 @@ fn set_type(
         ),
         _ => error,
     })?;
-    let LogicalPlan::Dml(dml) = plan else {
-        return Err(Error::Internal("an INSERT planned to something else".into()));
-    };
     if let Some(default) = table.defaults.get(&column) {
         let text = (&*default.text, default.zone.as_deref());
         let default = defaults::kept(schema.field(place), text, running).and_then(|default| {
-            default_value(&default.expr, &schema.fields()[place], running)?;
+            if !default.expr.is_volatile() {
+                default_value(&default.expr, &schema.fields()[place], running)?;
+            }
             Ok(default)
         });
         let default = default.map_err(|error| {
@@ -180,11 +198,67 @@ fn set_type(
         })?;
         Arc::make_mut(&mut changed.defaults).insert(column.clone(), default);
     }
-    let rows = query::run(Arc::unwrap_or_clone(dml.input), Arc::clone(&over), true)?;
-    // They are staged as the table will keep them.
-    let new = stage(rows, &changed, running)?;
-    let filled = indexed(new.appended_to(&changed, &changed.base), running)?;
-    check_keys(&filled, None, running)?;
-    *table = TableEntry::clone(filled.table());
+    *table = filled(plan, &changed, (&over, running))?;
     Ok(())
+}
+
+/// Gives a table one more column, in which each row has a value of its own: what `output` says of it, or what the
+/// table's rules compute. `changed` is the table with the column, without rows.
+///
+/// # Errors
+/// Those of computing the values; rows that keys or conditions do not allow.
+pub(super) fn with_column(
+    table: &TableEntry,
+    changed: &TableEntry,
+    output: &str,
+    running: &Arc<RunningStatement>,
+) -> Result<TableEntry> {
+    let outputs = table.base.schema.fields().iter().map(|field| quoted(field.name()));
+    let outputs: Vec<String> = outputs.chain([output.to_string()]).collect();
+    let (plan, over) = filling(table, changed, &outputs, running)?;
+    filled(plan?, changed, (&over, running))
+}
+
+/// The plan that gives the rows of one table to another, with these outputs, and the statement that runs it.
+#[allow(clippy::type_complexity)]
+fn filling(
+    table: &TableEntry,
+    changed: &TableEntry,
+    outputs: &[String],
+    running: &Arc<RunningStatement>,
+) -> Result<(Result<LogicalPlan>, Arc<RunningStatement>)> {
+    table.load_all(running)?;
+    let (mut state, from) = over(table, running)?;
+    let to = Name { schema: from.schema.clone(), table: fresh_name("altered") };
+    // It takes the rows of a table without keys: these are checked once all rows are there.
+    let target = TableEntry {
+        id: CHANGED_ID,
+        name: Arc::new(to.clone()),
+        indexes: Arc::default(),
+        defaults: Arc::default(),
+        rules: Arc::default(),
+        ..changed.clone()
+    };
+    state.put_table(to.clone(), indexed(target, running)?)?;
+    let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    let sql = format!("INSERT INTO {} SELECT {} FROM {}", written::name(&to), outputs.join(", "), written::name(&from));
+    let plan = AnyStatement::one(&sql)?.plan(&over.plan_context());
+    Ok((plan, over))
+}
+
+/// A table with the rows that a plan gives.
+fn filled(
+    plan: LogicalPlan,
+    changed: &TableEntry,
+    (over, running): (&Arc<RunningStatement>, &Arc<RunningStatement>),
+) -> Result<TableEntry> {
+    let LogicalPlan::Dml(dml) = plan else {
+        return Err(Error::Internal("an INSERT planned to something else".into()));
+    };
+    let rows = query::run(Arc::unwrap_or_clone(dml.input), Arc::clone(over), true)?;
+    // They are staged as the table will keep them.
+    let new = stage(rows, changed, running)?;
+    let filled = indexed(new.appended_to(changed, &changed.base), running)?;
+    check_keys(&filled, None, running)?;
+    Ok(filled.into_table())
 }

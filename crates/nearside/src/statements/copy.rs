@@ -12,27 +12,32 @@ use datafusion_expr::LogicalPlan;
 use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion_sql::resolve::resolve_table_references;
 use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
-use sqlparser::ast::Statement;
+use sqlparser::ast::{AlterTable, AlterTableOperation, Statement, TableConstraint};
 
+use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::functions::sequences::bound;
 use crate::rewrite::chars::delivered;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, columns_of, lengths, object_name, option_pairs, plan_statement, quoted, statements,
-    take_placement,
+    AnyStatement, CopyFrom, SequenceStatement, columns_of, lengths, object_name, option_pairs, plan_statement, quoted,
+    statements, take_placement, take_rules,
 };
+use crate::statements::default_values::default_value;
 use crate::statements::index;
+use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Destination, read_options, write_options};
 use crate::statements::stage::build;
-use crate::statements::write::{commit_checked, create_table, fitted};
+use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
+use crate::statements::{ddl, sequences};
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -58,7 +63,16 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) ->
         }
     };
     let plan = match copy.source {
-        CopyToSource::Relation(name) => whole_table(&name.to_string(), running)?,
+        CopyToSource::Relation(name) => {
+            let computed = match object_name(&name).ok().and_then(|name| running.catalog.get(&name).cloned()) {
+                Some(Entry::Table(table)) => is_any_computed(&table).then_some(table),
+                _ => None,
+            };
+            match computed {
+                Some(table) => given_columns(&table, running)?,
+                None => whole_table(&name.to_string(), running)?,
+            }
+        }
         CopyToSource::Query(query) => {
             let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
             plan_statement(statement, &running.plan_context())?
@@ -71,6 +85,18 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) ->
 /// The plan of a query for all of a table.
 fn whole_table(name: &str, running: &Arc<RunningStatement>) -> Result<LogicalPlan> {
     AnyStatement::one(&format!("SELECT * FROM {name}"))?.plan(&running.plan_context())
+}
+
+fn is_any_computed(table: &TableEntry) -> bool {
+    !table.rules.generated.is_empty()
+}
+
+/// The plan of a query for the columns of a table that are not computed: COPY FROM takes those.
+fn given_columns(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<LogicalPlan> {
+    let given = table.base.schema.fields().iter().filter(|field| !table.rules.generated.contains_key(field.name()));
+    let columns: Vec<String> = given.map(|field| quoted(field.name())).collect();
+    let sql = format!("SELECT {} FROM {}", columns.join(", "), written::name(&table.name));
+    AnyStatement::one(&sql)?.plan(&running.plan_context())
 }
 
 fn write_rows(
@@ -107,7 +133,14 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
 fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {
     let schema = &table.base.schema;
     if columns.is_empty() {
-        return Ok((0..schema.fields().len()).collect());
+        let is_given = |column: &usize| !table.rules.generated.contains_key(schema.field(*column).name());
+        return Ok((0..schema.fields().len()).filter(is_given).collect());
+    }
+    if let Some(computed) = columns.iter().find(|column| table.rules.generated.contains_key(*column)) {
+        return Err(Error::plan(
+            SqlState::InvalidColumnReference,
+            format!("column '{computed}' is computed, and COPY cannot fill it; leave it out of the list"),
+        ));
     }
     if let Some(twice) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)).map(|(_, c)| c) {
         return Err(Error::plan(SqlState::DuplicateColumn, format!("column '{twice}' stands twice in the list")));
@@ -168,21 +201,53 @@ fn append(
     Ok(count)
 }
 
-type Fillers = Vec<Option<arrow::array::ArrayRef>>;
+/// What a column that the file does not fill gets.
+#[derive(Clone)]
+enum Filler {
+    /// The file fills it.
+    File,
+    /// The same value in each row.
+    Value(arrow::array::ArrayRef),
+    /// A value of its own in each row.
+    Each(Arc<Compiled>),
+}
 
-/// One value for each column that the file does not fill.
+type Fillers = Vec<Filler>;
+
 fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement>) -> Result<Fillers> {
     let schema = &table.base.schema;
     let value = |(i, field): (usize, &Arc<arrow::datatypes::Field>)| {
         if targets.contains(&i) {
-            return Ok(None);
+            return Ok(Filler::File);
         }
         match table.defaults.get(field.name()) {
-            Some(default) => crate::statements::default_values::default_value(&default.expr, field, running).map(Some),
-            None => Ok(Some(arrow::array::new_null_array(field.data_type(), 1))),
+            Some(default) if default.expr.is_volatile() => each_time(default, field, running).map(Filler::Each),
+            Some(default) => default_value(&default.expr, field, running).map(Filler::Value),
+            None => Ok(Filler::Value(arrow::array::new_null_array(field.data_type(), 1))),
         }
     };
     schema.fields().iter().enumerate().map(value).collect()
+}
+
+/// A default that gives another value each time.
+fn each_time(
+    default: &ColumnDefault,
+    field: &arrow::datatypes::FieldRef,
+    running: &Arc<RunningStatement>,
+) -> Result<Arc<Compiled>> {
+    let none = Arc::new(Schema::empty());
+    let to = Arc::new(Schema::new(vec![Arc::clone(field)]));
+    let default = bound(&default.expr, Some(&running.sequences()));
+    let compiled = match RowSchema::new(None, &none) {
+        Some(row) => row.compiled(vec![default], Some(&to), running)?.and_then(|mut all| all.pop()),
+        None => None,
+    };
+    compiled.map(Arc::new).ok_or_else(|| {
+        Error::Unsupported(format!(
+            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
+            field.name()
+        ))
+    })
 }
 
 fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &Arc<Schema>) -> Result<RecordBatch> {
@@ -195,8 +260,9 @@ fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &A
     for (column, filler) in columns.into_iter().zip(fillers) {
         match (column, filler) {
             (Some(column), _) => all.push(column),
-            (None, Some(value)) => all.push(arrow::compute::take(value, &zeros, None)?),
-            (None, None) => return Err(Error::Internal("a column is neither filled nor given".into())),
+            (None, Filler::Value(value)) => all.push(arrow::compute::take(value, &zeros, None)?),
+            (None, Filler::Each(default)) => all.push(default.over(&[], batch.num_rows())?),
+            (None, Filler::File) => return Err(Error::Internal("a column is neither filled nor given".into())),
         }
     }
     let fields = all
@@ -230,25 +296,34 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     for schema in running.catalog.schemas().filter(|s| *s != crate::catalog::DEFAULT_SCHEMA) {
         script.push_str(&format!("CREATE SCHEMA {};\n", quoted(schema)));
     }
+    let (sequences, positions) = sequences::scripts(&running.catalog);
+    sequences.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     let mut rows = 0;
     let mut tables = 0;
     for (name, entry) in running.catalog.entries() {
         match entry {
             Entry::Table(table) => {
                 let file = file_name(name);
-                let plan = whole_table(&written::name(name), running)?;
+                let plan = match is_any_computed(table) {
+                    true => given_columns(table, running)?,
+                    false => whole_table(&written::name(name), running)?,
+                };
                 let options = WriteOptions::default();
                 rows += write_rows(plan, &folder.join(&file), FileFormat::Parquet, None, &options, running)?;
                 script.push_str(&format!("{};\n", written::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
+                for statement in written::add_checks(table) {
+                    script.push_str(&format!("{statement};\n"));
+                }
                 for index in written::create_indexes(table) {
                     script.push_str(&format!("{index};\n"));
                 }
                 tables += 1;
             }
-            Entry::External(_) | Entry::View(_) => {}
+            Entry::External(_) | Entry::View(_) | Entry::Sequence(_) => {}
         }
     }
+    positions.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
     }
@@ -328,6 +403,9 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 let copy = CopyFrom { path: glob_escaped(&file.to_string_lossy()), ..copy };
                 copy_from(copy, &step)
             }
+            AnyStatement::Sequence(
+                statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
+            ) => sequences::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(
                 SqlState::BadCopyFileFormat,
@@ -345,11 +423,29 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     Ok(Done { tag: format!("IMPORT of {tables} tables,"), rows: Some(rows) })
 }
 
+fn adds_a_check(alter: &AlterTable) -> bool {
+    let is_check = |operation: &AlterTableOperation| {
+        matches!(operation, AlterTableOperation::AddConstraint { constraint: TableConstraint::Check(_), .. })
+    };
+    alter.operations.iter().all(is_check)
+}
+
 fn glob_escaped(path: &str) -> String {
     if path.contains(['*', '?', '[']) { glob::Pattern::escape(path) } else { path.to_string() }
 }
 
 fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+    if let DfStatement::Statement(inner) = &statement {
+        match inner.as_ref() {
+            Statement::Query(_) if statement.to_string().starts_with("SELECT setval(") => {
+                let plan = plan_statement(statement, &running.plan_context())?;
+                query::run(plan, Arc::clone(running), true)?.collect_all()?;
+                return Ok(Done::new("SELECT"));
+            }
+            Statement::AlterTable(alter) if adds_a_check(alter) => return ddl::alter_table(alter, running),
+            _ => {}
+        }
+    }
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
         Statement::CreateTable(_)
@@ -376,13 +472,17 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         }
         other => other,
     };
+    let rules = take_rules(&mut statement)?;
     let lengths = lengths(&statement)?;
     let columns = columns_of(&statement).to_vec();
     let text = statement.to_string();
     match plan_statement(statement, &running.plan_context())? {
-        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create_table(create, placement.as_deref(), (lengths, &columns), running)
-        }
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => create_table(
+            create,
+            placement.as_deref(),
+            Definition { lengths, columns: &columns, rules: &rules },
+            running,
+        ),
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {
             create.definition = Some(text);
             crate::statements::ddl::ddl(datafusion_expr::DdlStatement::CreateView(create), running)

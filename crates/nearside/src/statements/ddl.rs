@@ -3,31 +3,33 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion_common::{SchemaReference, TableReference};
 use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, RenameTableNameKind, Statement};
+use storage::TableVersion;
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
-use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
+use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
+use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
+use crate::sql::{AnyStatement, WrittenRules, normalised, object_name, of_column, option_pairs};
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, defaults};
+use crate::statements::{alter_column, constraints, defaults, rules, sequences};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -38,7 +40,9 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
         DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
         DdlStatement::DropTable(drop) => {
-            remove(&drop.name, "table", drop.if_exists, running, |e| !matches!(e, Entry::View(_)))?;
+            remove(&drop.name, "table", drop.if_exists, running, |e| {
+                matches!(e, Entry::Table(_) | Entry::External(_))
+            })?;
             Ok(Done::new("DROP TABLE"))
         }
         DdlStatement::DropView(drop) => {
@@ -160,7 +164,11 @@ fn remove(
                     format!(
                         "'{}' is {other}, not a {kind}; use DROP {}",
                         name.shown(),
-                        if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
+                        match entry {
+                            Entry::View(_) => "VIEW",
+                            Entry::Sequence(_) => "SEQUENCE",
+                            Entry::Table(_) | Entry::External(_) => "TABLE",
+                        },
                         other = entry.described()
                     ),
                 ));
@@ -168,7 +176,9 @@ fn remove(
             None if if_exists => return Ok(()),
             None => return Err(state.not_found(kind, &name)),
         }
-        state.remove(&name);
+        if let Some(Entry::Table(table)) = state.remove(&name) {
+            sequences::drop_owned(state, &table, None)?;
+        }
         Ok(())
     })
 }
@@ -214,8 +224,9 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
     }
     as_owner(&name, running, |table, running| {
         let mut changed = TableEntry::clone(table);
+        let mut sequences = Vec::new();
         for operation in &alter.operations {
-            alter_one(&mut changed, operation, running)?;
+            alter_one(&mut changed, operation, &mut sequences, running)?;
         }
         running.check()?;
         let new_name = Name::clone(&changed.name);
@@ -232,25 +243,64 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
                 return Err(Error::Exists { kind: "table", name: new_name.shown() });
             }
             state.remove(&name);
-            state.put_table(new_name, changed)
+            state.put_table(new_name, changed)?;
+            sequences.into_iter().try_for_each(|change| change.put(state, table))
         })?;
         Ok(Done::new("ALTER TABLE"))
     })
 }
 
-fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &Arc<RunningStatement>) -> Result<()> {
+/// What becomes of the sequences of a table that is changed.
+enum SequenceChange {
+    /// A column is numbered by a new one.
+    Put(Name, SequenceEntry),
+    /// Those of a column go with it.
+    DropOf(String),
+    /// Their column has another name.
+    Renamed(String, String),
+}
+
+impl SequenceChange {
+    fn put(self, state: &mut CatalogState, table: &TableEntry) -> Result<()> {
+        match self {
+            SequenceChange::Put(name, sequence) => match state.get(&name) {
+                Some(taken) => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
+                None => state.put_sequence(name, Arc::new(sequence)),
+            },
+            SequenceChange::DropOf(column) => sequences::drop_owned(state, table, Some(&column)),
+            SequenceChange::Renamed(from, to) => {
+                state.owned_by(table.id, Some(&from)).into_iter().try_for_each(|(name, sequence)| {
+                    let owner = Some(SequenceOwner { table: table.id, column: to.clone() });
+                    state.put_sequence(name, Arc::new(SequenceEntry { owner, ..SequenceEntry::clone(&sequence) }))
+                })
+            }
+        }
+    }
+}
+
+fn alter_one(
+    table: &mut TableEntry,
+    operation: &AlterTableOperation,
+    sequences: &mut Vec<SequenceChange>,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
     match operation {
         AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
-            add_column(table, column_def, *if_not_exists, running)
+            add_column(table, column_def, *if_not_exists, sequences, running)
         }
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
-                drop_column(table, &normalised(column.clone()), *if_exists)?;
+                let column = normalised(column.clone());
+                drop_column(table, &column, *if_exists)?;
+                sequences.push(SequenceChange::DropOf(column));
             }
             Ok(())
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-            rename_column(table, &normalised(old_column_name.clone()), &normalised(new_column_name.clone()))
+            let (from, to) = (normalised(old_column_name.clone()), normalised(new_column_name.clone()));
+            rename_column(table, &from, &to, running)?;
+            sequences.push(SequenceChange::Renamed(from, to));
+            Ok(())
         }
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
@@ -264,12 +314,22 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
         AlterTableOperation::AlterColumn { column_name, op } => {
             alter_column::alter(table, &normalised(column_name.clone()), op, running)
         }
-        AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(
-            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now \
-             on"
-        ))),
+        AlterTableOperation::AddConstraint { constraint, not_valid } => {
+            table.load_all(running)?;
+            constraints::add(table, constraint, *not_valid, running)
+        }
+        AlterTableOperation::DropConstraint { if_exists, name, .. } => {
+            constraints::drop_one(table, &normalised(name.clone()), *if_exists)
+        }
+        AlterTableOperation::RenameConstraint { old_name, new_name } => {
+            constraints::rename(table, &normalised(old_name.clone()), &normalised(new_name.clone()), running)
+        }
+        AlterTableOperation::ValidateConstraint { name } => {
+            constraints::validate(table, &normalised(name.clone()), running)
+        }
         other => Err(Error::Unsupported(format!(
-            "ALTER TABLE .. {other} is not supported; there are ADD, DROP, RENAME and ALTER COLUMN and RENAME TO"
+            "ALTER TABLE .. {other} is not supported; there are ADD, DROP, RENAME and ALTER COLUMN, ADD, DROP, RENAME \
+             and VALIDATE CONSTRAINT, and RENAME TO"
         ))),
     }
 }
@@ -278,13 +338,22 @@ fn add_column(
     table: &mut TableEntry,
     column: &ColumnDef,
     if_not_exists: bool,
+    sequences: &mut Vec<SequenceChange>,
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
+    let mut column = column.clone();
+    let mut written = WrittenRules::default();
+    of_column(&mut column, &mut written)?;
+    let column = &column;
     let (field, default) = column_field(column, running)?;
     if table.base.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let length = Length::of_column(field.name(), &column.data_type)?;
+    let differs = default.as_ref().is_some_and(|default| default.expr.is_volatile());
+    if differs || !written.generated.is_empty() || !written.numbered.is_empty() {
+        return add_filled_column(table, (&field, default, length), &written, sequences, running);
+    }
     let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
     if let (Some(length), Some(given)) = (length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
@@ -318,7 +387,59 @@ fn add_column(
     if let Some(length) = length {
         Arc::make_mut(&mut table.lengths).insert(field.name().clone(), length);
     }
+    add_checks(table, &written, running)
+}
+
+/// Conditions of a new column, which the rows that are there have to keep.
+fn add_checks(table: &mut TableEntry, written: &WrittenRules, running: &Arc<RunningStatement>) -> Result<()> {
+    for check in &written.checks {
+        let before: Vec<String> = rules::constraint_names(table).map(str::to_string).collect();
+        rules::add_check(table, check, running)?;
+        let added = table.rules.checks.iter().find(|check| !before.contains(&check.name)).cloned();
+        added.iter().try_for_each(|check| rules::is_kept_by_all(table, check, running))?;
+    }
     Ok(())
+}
+
+/// Adds a column that has another value in each row: it is numbered or computed, or its default differs.
+fn add_filled_column(
+    table: &mut TableEntry,
+    (field, default, length): (&FieldRef, Option<ColumnDefault>, Option<Length>),
+    written: &WrittenRules,
+    sequences: &mut Vec<SequenceChange>,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let fields = table.base.schema.fields().iter().cloned().chain([Arc::clone(field)]);
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let mut changed = TableEntry {
+        base: Arc::new(TableVersion::empty(&schema)),
+        delta: None,
+        placement: Arc::new(table.placement.with_column(field.name()).emptied()),
+        ..table.clone()
+    };
+    if let Some(length) = length {
+        Arc::make_mut(&mut changed.lengths).insert(field.name().clone(), length);
+    }
+    let mut output = "NULL".to_string();
+    if let Some(default) = default {
+        output = format!("({})", default.text);
+        Arc::make_mut(&mut changed.defaults).insert(field.name().clone(), default);
+    }
+    let checks = WrittenRules { generated: Vec::new(), ..written.clone() };
+    rules::put(&mut changed, &WrittenRules { checks: Vec::new(), ..written.clone() }, running)?;
+    for column in &written.numbered {
+        let (name, sequence) = sequences::number(&mut changed, column, &[], running)?;
+        // Nobody else knows it yet: the rows that are there take its first values.
+        let rows = table.base.rows() as u64;
+        let first = sequence.values.next((&name.table, &sequence), rows, None)?;
+        output = match (first.first(), sequence.spec.increment) {
+            (Some(first), by) => format!("({first} + {by} * (row_number() OVER () - 1))"),
+            (None, _) => "NULL".into(),
+        };
+        sequences.push(SequenceChange::Put(name, sequence));
+    }
+    *table = alter_column::with_column(table, &changed, &output, running)?;
+    add_checks(table, &checks, running)
 }
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
@@ -337,7 +458,11 @@ fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(
         return Err(Error::Internal("a column's definition planned to something else".into()));
     };
     if constraints.iter().next().is_some() {
-        return Err(Error::Unsupported("a key cannot be added to an existing table".into()));
+        return Err(Error::Unsupported(
+            "a key of a column that is added is not supported; ALTER TABLE .. ADD PRIMARY KEY or ADD UNIQUE comes \
+             behind it"
+                .into(),
+        ));
     }
     let field = input.schema().field(0);
     if field.name() == ROW_ID {
@@ -371,6 +496,17 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
             format!("column '{column}' belongs to the key ({})", key.columns.join(", ")),
         ));
     }
+    if let Some((computed, _)) = table.rules.generated.iter().find(|(of, by)| *of != column && by.reads(column)) {
+        return Err(Error::plan(
+            SqlState::DependentObjectsStillExist,
+            format!("column '{computed}' is computed of column '{column}'; drop it first"),
+        ));
+    }
+    let rules = Arc::make_mut(&mut table.rules);
+    rules.generated.remove(column);
+    rules.identities.remove(column);
+    // As PostgreSQL has it, conditions about a column go with it.
+    rules.checks.retain(|check| !check.condition.reads(column));
     table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
     table.placement = Arc::new(table.placement.without(column)?);
     table.base = Arc::new(table.base.with_column_dropped(index)?);
@@ -383,7 +519,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     Ok(())
 }
 
-fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
+fn rename_column(table: &mut TableEntry, from: &str, to: &str, running: &Arc<RunningStatement>) -> Result<()> {
     let index = column_index(&table.base.schema, from)?;
     if to == ROW_ID {
         return Err(Error::plan(
@@ -407,5 +543,6 @@ fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
         lengths.extend(length.map(|length| (to.to_string(), length)));
     }
     table.indexes = Arc::new(table.indexes.iter().map(|index| index.renamed(from, to)).collect());
+    table.rules = Arc::new(rules::renamed(table, (from, to), running)?);
     Ok(())
 }

@@ -20,6 +20,7 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::functions::sequences::bound;
 use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -67,11 +68,7 @@ pub(crate) fn default_of(
         return Err(error);
     }
     let text = value.to_string();
-    let again = Parser::new(&SqlDialect).try_with_sql(&text).and_then(|mut parser| {
-        let again = parser.parse_expr()?;
-        Ok((again, parser.peek_token().token))
-    });
-    if !again.is_ok_and(|(again, end)| again.to_string() == text && end == sqlparser::tokenizer::Token::EOF) {
+    if !again(&text) {
         return Err(Error::Unsupported(format!(
             "column '{}': the default {text} cannot be kept as it is written; put its parts in brackets",
             field.name()
@@ -87,6 +84,15 @@ pub(crate) fn default_of(
     }
     let zone = zone.filter(|_| has_zone(&expr) || matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
     Ok(Some(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) }))
+}
+
+/// Whether a text that an expression was written as is read as the same one.
+pub(super) fn again(text: &str) -> bool {
+    let again = Parser::new(&SqlDialect).try_with_sql(text).and_then(|mut parser| {
+        let again = parser.parse_expr()?;
+        Ok((again, parser.peek_token().token))
+    });
+    again.is_ok_and(|(again, end)| again.to_string() == text && end == sqlparser::tokenizer::Token::EOF)
 }
 
 /// A default as it was kept.
@@ -124,6 +130,8 @@ fn planned(field: &Field, text: &str, context: &PlanContext<'_>) -> Result<Expr>
     match statement.plan(context)? {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(CreateMemoryTable { column_defaults, .. })) => {
             let default = column_defaults.into_iter().next().map(|(_, value)| value);
+            // It outlives the statement, whose session would be asked for values of sequences.
+            let default = default.map(|default| bound(&default, None));
             default.ok_or_else(|| Error::Internal(format!("'{text}' is no default value")))
         }
         _ => Err(Error::Internal(format!("'{text}' is no default value"))),
@@ -131,7 +139,7 @@ fn planned(field: &Field, text: &str, context: &PlanContext<'_>) -> Result<Expr>
 }
 
 /// Whether something in it is a time of a zone.
-fn has_zone(expr: &Expr) -> bool {
+pub(super) fn has_zone(expr: &Expr) -> bool {
     let is_of_zone = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
     expr.exists(|part| {
         Ok(match part {

@@ -2,6 +2,7 @@
 
 pub(crate) mod alter_column;
 pub(crate) mod conflict;
+pub(crate) mod constraints;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod default_values;
@@ -22,6 +23,8 @@ pub(crate) mod options;
 pub(crate) mod parameters;
 pub(crate) mod placement;
 pub(crate) mod returning;
+pub(crate) mod rules;
+pub(crate) mod sequences;
 pub(crate) mod small;
 pub(crate) mod stage;
 pub(crate) mod transaction;

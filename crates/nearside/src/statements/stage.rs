@@ -12,6 +12,7 @@ use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, StoreErro
 
 use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
+use crate::catalog::rules::RowRules;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -23,6 +24,8 @@ pub(crate) struct PartStager {
     partitioner: Option<Partitioner>,
     /// Names of the columns, and how long their texts may be; empty where none has a length.
     lengths: (Vec<Option<Length>>, Vec<String>),
+    /// What the table says of each row, and its columns.
+    rules: (Arc<RowRules>, SchemaRef),
     /// Number of the next row, which says whose turn it is when parts take turns.
     next_row: u64,
     /// The table's name, for errors.
@@ -47,18 +50,20 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Rows of a table's types as the table would keep them.
+/// Rows of a table's types as the table would keep them: what it computes is computed.
 ///
 /// # Errors
-/// Texts that are too long for their column, NULL where none may be.
+/// Texts that are too long for their column, NULL where none may be, a CHECK that is false.
 pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
     let (lengths, names) = lengths_of(table);
+    let batch = table.rules.computed(&batch, &table.base.schema)?.unwrap_or(batch);
     let kept = enforced(&batch, &lengths, &names)?.unwrap_or(batch);
     for (field, column) in table.base.schema.fields().iter().zip(kept.columns()) {
         if !field.is_nullable() && column.logical_null_count() > 0 {
             return Err(null_in(field.name(), &table.name));
         }
     }
+    table.rules.check(&kept, &table.base.schema, &table.name)?;
     Ok(kept)
 }
 
@@ -83,16 +88,22 @@ impl PartStager {
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
         let next_row = table.base.rows() as u64;
-        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row, table: Arc::clone(&table.name) })
+        let rules = (Arc::clone(&table.rules), Arc::clone(schema));
+        let (lengths, name) = (lengths_of(table), Arc::clone(&table.name));
+        Ok(PartStager { stagers, partitioner, lengths, rules, next_row, table: name })
     }
 
     /// Adds rows of the table's columns.
     ///
     /// # Errors
-    /// Texts that are too long for their column, a NULL where it allows none.
+    /// Texts that are too long for their column, a NULL where it allows none, a CHECK that is false.
     pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (rules, schema) = &self.rules;
+        let computed = rules.computed(batch, schema)?;
+        let batch = computed.as_ref().unwrap_or(batch);
         let kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
         let batch = kept.as_ref().unwrap_or(batch);
+        rules.check(batch, schema, &self.table)?;
         let first = self.next_row;
         self.next_row += batch.num_rows() as u64;
         let Some(partitioner) = &self.partitioner else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{ObjectName, Truncate};
+use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
 
 use crate::catalog::placement::column_index;
 use crate::catalog::{Entry, TableEntry};
@@ -12,6 +12,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{Upkeep, object_name};
 use crate::statements::merging;
+use crate::statements::sequences;
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
 
@@ -42,6 +43,16 @@ pub(crate) fn keep_up(upkeep: &Upkeep, running: &Arc<RunningStatement>) -> Resul
     Ok(Done::new(tag))
 }
 
+/// Whether a TRUNCATE is about more than the rows of one table.
+pub(crate) fn is_of_several(truncate: &Truncate) -> bool {
+    truncate.table_names.len() > 1 || restarts(truncate)
+}
+
+/// `RESTART IDENTITY`.
+fn restarts(truncate: &Truncate) -> bool {
+    matches!(truncate.identity, Some(TruncateIdentityOption::Restart))
+}
+
 /// TRUNCATE of several tables, as one statement of a transaction: all or none.
 ///
 /// # Errors
@@ -58,6 +69,9 @@ pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> 
     for table in tables {
         let done = as_small_writer(&table.name, running, write::truncate)?;
         rows += done.rows.unwrap_or(0);
+        if restarts(truncate) {
+            running.home.commit(|state| sequences::restart(state, table.id))?;
+        }
     }
     Ok(Done::rows("TRUNCATE", rows))
 }

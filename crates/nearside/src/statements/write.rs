@@ -27,6 +27,7 @@ use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
+use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -37,8 +38,7 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::normalised;
-use crate::statements::defaults;
+use crate::sql::{WrittenRules, normalised};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
 use crate::statements::returning::Returned;
@@ -46,6 +46,7 @@ use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, as_kept, build, compacted, nullable};
 use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
+use crate::statements::{defaults, rules, sequences};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -574,14 +575,23 @@ fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
     Ok(())
 }
 
+/// What CREATE TABLE says of its table that the planner does not read.
+pub(crate) struct Definition<'a> {
+    /// Of the columns that it declares; without any the query's.
+    pub lengths: Option<Lengths>,
+    /// The columns' definitions.
+    pub columns: &'a [ColumnDef],
+    /// What of them was taken off.
+    pub rules: &'a WrittenRules,
+}
+
 /// CREATE TABLE and CREATE TABLE AS.
 ///
-/// `placement`: what `WITH (placement = '..')` said; `lengths`: those of the columns that it
-/// declares; without any the query's; `columns`: their definitions.
+/// `placement`: what `WITH (placement = '..')` said.
 pub(crate) fn create_table(
     create: CreateMemoryTable,
     placement: Option<&str>,
-    (lengths, columns): (Option<Lengths>, &[ColumnDef]),
+    Definition { lengths, columns, rules: written }: Definition<'_>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     if create.temporary {
@@ -609,6 +619,13 @@ pub(crate) fn create_table(
     }
     table.lengths = lengths.unwrap_or_else(|| of_query(input.schema().as_arrow()));
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
+    name_keys(&mut table, &written.key_names, running)?;
+    rules::put(&mut table, written, running)?;
+    let mut numbered: Vec<(Name, SequenceEntry)> = Vec::new();
+    for column in &written.numbered {
+        let taken: Vec<Name> = numbered.iter().map(|(name, _)| name.clone()).chain([name.clone()]).collect();
+        numbered.push(sequences::number(&mut table, column, &taken, running)?);
+    }
     let mut count = None;
     if !declared {
         let rows = query::run(input, Arc::clone(running), true)?;
@@ -624,14 +641,38 @@ pub(crate) fn create_table(
     let keeps = create.if_not_exists;
     running.home.commit(|state| {
         match state.get(&name) {
-            Some(Entry::Table(table)) if replaces => is_left_alone(table, running)?,
+            Some(Entry::Table(table)) if replaces => {
+                is_left_alone(table, running)?;
+                let table = Arc::clone(table);
+                sequences::drop_owned(state, &table, None)?;
+            }
             Some(_) if keeps => return Ok(()),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put_table(name.clone(), table)
+        state.put_table(name.clone(), table)?;
+        numbered.into_iter().try_for_each(|(name, sequence)| match state.get(&name) {
+            Some(taken) => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
+            None => state.put_sequence(name, Arc::new(sequence)),
+        })
     })?;
     Ok(Done { tag: "CREATE TABLE".into(), rows: count })
+}
+
+/// Gives keys the names that they were given.
+fn name_keys(table: &mut TableEntry, names: &[(Vec<String>, String)], running: &Arc<RunningStatement>) -> Result<()> {
+    for (columns, name) in names {
+        let full = Name { schema: table.name.schema.clone(), table: name.clone() };
+        let is_other = running.catalog.index(&full).is_some_and(|(of, _)| of.name != table.name);
+        if is_other {
+            return Err(Error::Exists { kind: "index", name: full.shown() });
+        }
+        let mut indexes = Arc::make_mut(&mut table.indexes).iter_mut();
+        if let Some(index) = indexes.find(|index| index.columns == *columns && index.name.is_empty()) {
+            index.name = name.clone();
+        }
+    }
+    Ok(())
 }
 
 /// A table that nobody sees yet, placed as the statement says, or as the session's `nearside.placement` does.

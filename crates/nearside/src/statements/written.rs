@@ -6,6 +6,7 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
+use crate::catalog::rules::{Check, RowRules};
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -37,12 +38,12 @@ pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) 
     let fields = table.base.schema.fields();
     let named: Option<Vec<String>> = fields.iter().map(|f| type_name(f.data_type(), running)).collect();
     match named {
-        Some(types) => with_types(table, &types),
+        Some(types) => with_types(table, &types, running),
         None => with_casts(table, fields),
     }
 }
 
-fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
+fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStatement>) -> Result<String> {
     let mut lines = Vec::new();
     for (field, data_type) in table.base.schema.fields().iter().zip(types) {
         let length = table.lengths.get(field.name()).map(|length| length.sql());
@@ -50,7 +51,14 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
         if !field.is_nullable() {
             line.push_str(" NOT NULL");
         }
-        if let Some(default) = table.defaults.get(field.name()) {
+        if let Some(always) = table.rules.identities.get(field.name()) {
+            let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
+            let owned = running.catalog.owned_by(table.id, Some(field.name()));
+            let options = owned.first().map_or_else(String::new, |(_, sequence)| format!(" ({})", sequence.spec));
+            line.push_str(&format!(" GENERATED {when} AS IDENTITY{options}"));
+        } else if let Some(computed) = table.rules.generated.get(field.name()) {
+            line.push_str(&format!(" GENERATED ALWAYS AS ({}) STORED", computed.text));
+        } else if let Some(default) = table.defaults.get(field.name()) {
             line.push_str(&format!(" DEFAULT {}", default.text));
         }
         lines.push(line);
@@ -61,9 +69,24 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
             Origin::Unique => "UNIQUE",
             Origin::Created => continue,
         };
-        lines.push(format!("{key} ({})", columns(&index.columns)));
+        let named = match index.name == index.usual_name(&table.name.table) {
+            true => String::new(),
+            false => format!("CONSTRAINT {} ", quoted(&index.name)),
+        };
+        lines.push(format!("{named}{key} ({})", columns(&index.columns)));
     }
+    lines.extend(table.rules.checks.iter().filter(|check| check.is_valid).map(check));
     Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
+}
+
+fn check(check: &Check) -> String {
+    format!("CONSTRAINT {} CHECK ({})", quoted(&check.name), check.condition.text)
+}
+
+/// Conditions that rows need not keep which were there before, for a table that has its rows.
+pub(crate) fn add_checks(table: &TableEntry) -> impl Iterator<Item = String> {
+    let later = table.rules.checks.iter().filter(|check| !check.is_valid);
+    later.map(|of| format!("ALTER TABLE {} ADD {} NOT VALID", name(&table.name), check(of)))
 }
 
 /// `CREATE INDEX` for each of a table's indexes that were made so; those of keys come with [`create_table`].
@@ -83,8 +106,11 @@ fn columns(names: &[String]) -> String {
 
 fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<String> {
     let keys = table.indexes.iter().any(|index| index.origin != Origin::Created);
-    let plain =
-        !keys && table.defaults.is_empty() && table.lengths.is_empty() && fields.iter().all(|f| f.is_nullable());
+    let plain = !keys
+        && *table.rules == RowRules::default()
+        && table.defaults.is_empty()
+        && table.lengths.is_empty()
+        && fields.iter().all(|f| f.is_nullable());
     if !plain {
         return Err(Error::Unsupported(format!(
             "table '{}' has types that SQL has no name for, and keys, defaults, lengths or NOT NULL as well; it cannot \

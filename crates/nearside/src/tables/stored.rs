@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::{Constraint, Constraints, Result as DfResult};
 use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
 
-use crate::catalog::defaults::ColumnDefaults;
+use crate::catalog::defaults::{ColumnDefault, ColumnDefaults};
 use crate::catalog::lengths::told;
 use crate::catalog::{Name, TableEntry};
+use crate::functions::sequences::{Sequences, bound};
 use crate::tables::exact::is_exact_in_scan;
 
 /// The hidden column that DELETE and UPDATE read: which row of which segment.
@@ -62,6 +63,18 @@ impl StoredSource {
 }
 
 impl StoredSource {
+    /// The same, whose defaults take values of sequences from who is told.
+    pub(crate) fn counting(mut self, sequences: Option<&Arc<dyn Sequences>>) -> StoredSource {
+        let counts = |default: &ColumnDefault| default.expr.is_volatile();
+        if let Some(sequences) = sequences
+            && self.defaults.values().any(counts)
+        {
+            let defaults = Arc::make_mut(&mut self.defaults);
+            defaults.values_mut().for_each(|default| default.expr = bound(&default.expr, Some(sequences)));
+        }
+        self
+    }
+
     /// A column's default as it is written.
     pub(crate) fn default_text(&self, column: &str) -> Option<&str> {
         self.defaults.get(column).map(|default| &*default.text)

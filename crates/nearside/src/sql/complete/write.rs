@@ -10,6 +10,7 @@ use sqlparser::ast::{
 use super::expression::expr;
 use super::{query, refuse, refused, refused_text, source};
 use crate::error::Result;
+use crate::sql::overriding;
 use crate::sql::returning::from_of;
 
 const OUTPUT: &str = "OUTPUT; use RETURNING";
@@ -60,7 +61,10 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         (insert_alias.is_some(), "an alias behind the rows of INSERT; ON CONFLICT calls the row excluded"),
         (!assignments.is_empty(), "INSERT .. SET; use INSERT INTO table (columns) VALUES (..)"),
         (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT; rows find their part by themselves"),
-        (settings.is_some() || format_clause.is_some(), "SETTINGS or FORMAT in INSERT; use COPY table FROM 'file'"),
+        (
+            settings.is_some() && overriding::of(insert).is_none() || format_clause.is_some(),
+            "SETTINGS or FORMAT in INSERT; use COPY table FROM 'file'",
+        ),
         (several, "INSERT into several tables; use a statement for each"),
         (source.is_none() && !columns.is_empty(), "columns before DEFAULT VALUES; leave them out"),
         (columns.iter().any(|column| column.0.len() > 1), "a table before a column of INSERT; write the column alone"),
@@ -218,13 +222,12 @@ pub(super) fn merge(merge: &Merge) -> Result<()> {
 }
 
 pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
-    let Truncate { table_names, partitions, table: _, if_exists, identity, cascade, on_cluster } = truncate;
+    let Truncate { table_names, partitions, table: _, if_exists, identity: _, cascade, on_cluster } = truncate;
     let only = table_names.iter().any(|TruncateTableTarget { name: _, only, has_asterisk }| *only || *has_asterisk);
     refuse(&[
         (only, "ONLY or * in TRUNCATE; leave them out, tables inherit nothing"),
         (partitions.is_some(), "PARTITION in TRUNCATE; use DELETE .. WHERE"),
         (*if_exists, "TRUNCATE IF EXISTS; leave it out"),
-        (identity.is_some(), "IDENTITY in TRUNCATE; leave it out, there are no such columns"),
         (
             matches!(cascade, Some(CascadeOption::Cascade)),
             "CASCADE in TRUNCATE; leave it out, no table refers to others",

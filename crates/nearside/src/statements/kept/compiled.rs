@@ -22,7 +22,7 @@ const ROW: &str = "row";
 
 /// An expression over a row.
 #[derive(Debug)]
-pub(super) struct Compiled {
+pub(in crate::statements) struct Compiled {
     planned: PhysicalExpression,
     /// The columns of the row that it is planned over.
     columns: SchemaRef,
@@ -30,7 +30,7 @@ pub(super) struct Compiled {
 }
 
 /// The columns of a row: values of parameters are columns like others, the last ones, called `$1`, `$2`, ..
-pub(super) struct RowSchema {
+pub(in crate::statements) struct RowSchema {
     columns: SchemaRef,
     parameters: usize,
 }
@@ -73,8 +73,16 @@ impl Compiled {
     }
 
     pub(super) fn planned_of(&self, row: &[ArrayRef]) -> Result<ArrayRef> {
+        self.over(row, 1)
+    }
+
+    /// Its values for several rows, whose columns are those that it is planned over.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub(in crate::statements) fn over(&self, row: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let columns = self.planned.columns().iter().map(|place| Arc::clone(&row[*place])).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let row = RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?;
         Ok(self.planned.evaluate(&row)?)
     }
@@ -82,7 +90,7 @@ impl Compiled {
 
 impl RowSchema {
     /// A row of these columns, and parameters behind them; `None` where two have one name.
-    pub(super) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
+    pub(in crate::statements) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
         let fields = columns.into_iter().chain([parameters]).flat_map(|part| part.fields().iter());
         let fields: Vec<FieldRef> = fields.map(|field| Arc::new(Field::clone(field).with_nullable(true))).collect();
         let names: std::collections::HashSet<&String> = fields.iter().map(|field| field.name()).collect();
@@ -95,7 +103,7 @@ impl RowSchema {
     ///
     /// # Errors
     /// Those of planning.
-    pub(super) fn compiled(
+    pub(in crate::statements) fn compiled(
         &self,
         expressions: Vec<Expr>,
         to: Option<&SchemaRef>,

@@ -8,7 +8,7 @@
 //! Invariant: what a kept write does is what planning the statement anew for its values would do; where that is not
 //! sure, [`KeptWrite::of`] gives none, or a run says that it did nothing.
 
-mod compiled;
+pub(in crate::statements) mod compiled;
 mod direct;
 mod in_transaction;
 
@@ -21,7 +21,7 @@ use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_expr::dml::InsertOp;
 use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, WriteOp};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Volatility, WriteOp};
 use storage::{Keys, Serial, TableRow};
 use units::versions::Pin;
 
@@ -29,8 +29,9 @@ use crate::catalog::delta::FoundKeys;
 use crate::catalog::lengths::told;
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
+use crate::functions::sequences::is_next;
 use crate::run::by_key::account;
-use crate::run::cache::is_cacheable;
+use crate::run::cache::{is_cacheable, is_keepable};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
@@ -147,7 +148,11 @@ impl KeptWrite {
         table: &TableEntry,
         running: &Arc<RunningStatement>,
     ) -> Result<Option<KeptWrite>> {
-        if !is_cacheable(write.input) || write.input.exists(has_query)? {
+        if !is_keepable(write.input) || write.input.exists(has_query)? {
+            return Ok(None);
+        }
+        // A key may be computed.
+        if !table.rules.generated.is_empty() {
             return Ok(None);
         }
         // A text that is compared with a CHAR(n) counts without the blanks at its end, and a parameter is no text yet.
@@ -342,11 +347,18 @@ impl KeptWrite {
 /// Whether a step of a plan has a query in an expression, or a value that is another one each time.
 fn has_query(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
     let is_other = |part: &Expr| {
-        Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
+        Ok(match part {
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) => true,
+            // Each run takes the next value of a sequence, once.
+            Expr::ScalarFunction(call) => {
+                call.func.signature().volatility == Volatility::Volatile && !is_next(&call.func)
+            }
+            _ => false,
+        })
     };
     let mut found = false;
     for expression in plan.expressions() {
-        found |= expression.is_volatile() || expression.exists(is_other)?;
+        found |= expression.exists(is_other)?;
     }
     Ok(found)
 }

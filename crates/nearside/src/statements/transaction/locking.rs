@@ -106,6 +106,7 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
         (Entry::Table(a), Entry::Table(b)) => a.id == b.id,
         (Entry::View(a), Entry::View(b)) => Arc::ptr_eq(a, b),
         (Entry::External(a), Entry::External(b)) => Arc::ptr_eq(a, b),
+        (Entry::Sequence(a), Entry::Sequence(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
 }
@@ -181,6 +182,7 @@ pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool
     *before.name == *after.name
         && Arc::ptr_eq(&before.placement, &after.placement)
         && Arc::ptr_eq(&before.defaults, &after.defaults)
+        && Arc::ptr_eq(&before.rules, &after.rules)
         && before.lengths == after.lengths
         && before.base.schema == after.base.schema
         && has_indexes_of(before, after)

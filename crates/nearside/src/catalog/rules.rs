@@ -1,0 +1,183 @@
+//! What a table says of each row by itself: columns that are computed of others, and conditions that must not be false.
+//!
+//! Both are expressions over the columns of one row. They are kept as texts, in folders and in exported scripts, and
+//! evaluated through a trait that who plans them implements, since the catalog knows no plan.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+
+use crate::catalog::Name;
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+
+/// How many characters of a row a message shows at most.
+const SHOWN_CHARS: usize = 200;
+
+/// Evaluates an expression over rows.
+pub(crate) trait OverRows: Debug + Send + Sync {
+    /// Its values for `rows` rows of the columns that it was planned over.
+    ///
+    /// # Errors
+    /// Those of evaluating it.
+    fn of(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
+}
+
+/// An expression over the columns of a row.
+#[derive(Debug, Clone)]
+pub(crate) struct RowExpression {
+    /// As it is written, without the table's name.
+    pub text: Arc<str>,
+    /// The time zone that it was planned in, where it depends on one.
+    pub zone: Option<Arc<str>>,
+    /// The columns that it reads, in the order in which it is given them.
+    pub columns: Vec<String>,
+    /// What evaluates it.
+    pub evaluated: Arc<dyn OverRows>,
+}
+
+impl PartialEq for RowExpression {
+    fn eq(&self, other: &RowExpression) -> bool {
+        self.text == other.text && self.zone == other.zone && self.columns == other.columns
+    }
+}
+
+impl RowExpression {
+    /// Whether it reads a column.
+    pub(crate) fn reads(&self, column: &str) -> bool {
+        self.columns.iter().any(|read| read == column)
+    }
+
+    /// Its values for rows of a table's columns.
+    fn of(&self, rows: &RecordBatch, schema: &Schema) -> Result<ArrayRef> {
+        let column = |name: &String| Ok(Arc::clone(rows.column(schema.index_of(name)?)));
+        let columns = self.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        self.evaluated.of(&columns, rows.num_rows())
+    }
+}
+
+/// A condition that is false for no row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Check {
+    /// Its name, which no other constraint of the table has.
+    pub name: String,
+    /// What it says.
+    pub condition: RowExpression,
+    /// Whether all rows are known to keep it; else those that were written since it was added.
+    pub is_valid: bool,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RowRules {
+    /// Columns that are computed, by name. None reads another one.
+    pub generated: BTreeMap<String, RowExpression>,
+    /// Conditions, in the order in which they are looked at: that of their names.
+    pub checks: Vec<Check>,
+    /// Columns that are numbered by a sequence of theirs: whether no statement may give them other values.
+    pub identities: BTreeMap<String, bool>,
+}
+
+/// What a statement may put into a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writable {
+    /// Any value.
+    Any,
+    /// DEFAULT alone, unless it says OVERRIDING SYSTEM VALUE.
+    NumberedAlways,
+    /// Any value, unless it says OVERRIDING USER VALUE.
+    NumberedByDefault,
+    /// DEFAULT alone: it is computed.
+    Computed,
+}
+
+impl RowRules {
+    /// What a statement may put into a column.
+    pub(crate) fn writable(&self, column: &str) -> Writable {
+        match self.identities.get(column) {
+            Some(true) => Writable::NumberedAlways,
+            Some(false) => Writable::NumberedByDefault,
+            None if self.generated.contains_key(column) => Writable::Computed,
+            None => Writable::Any,
+        }
+    }
+
+    /// Adds a condition.
+    pub(crate) fn add(&mut self, check: Check) {
+        self.checks.push(check);
+        self.checks.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// Rows of a table's columns with those that are computed; `None` where none is.
+    ///
+    /// # Errors
+    /// Those of computing them.
+    pub(crate) fn computed(&self, rows: &RecordBatch, schema: &SchemaRef) -> Result<Option<RecordBatch>> {
+        if self.generated.is_empty() {
+            return Ok(None);
+        }
+        let mut columns = rows.columns().to_vec();
+        for (name, expression) in &self.generated {
+            columns[schema.index_of(name)?] = expression.of(rows, schema)?;
+        }
+        // NULL may stand anywhere until rows are checked.
+        let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
+        let nullable = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(Some(RecordBatch::try_new_with_options(nullable, columns, &options)?))
+    }
+
+    /// Looks at rows as the table would keep them.
+    ///
+    /// # Errors
+    /// A row for which a condition is false.
+    pub(crate) fn check(&self, rows: &RecordBatch, schema: &Schema, table: &Name) -> Result<()> {
+        for check in &self.checks {
+            if let Some(row) = check.broken_by(rows, schema)? {
+                return Err(Error::execution(
+                    SqlState::CheckViolation,
+                    format!(
+                        "a row of table '{}' violates check constraint '{}', which says {}: ({})",
+                        table.shown(),
+                        check.name,
+                        check.condition.text,
+                        shown(rows, row)
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Check {
+    /// The first row for which it is false.
+    ///
+    /// # Errors
+    /// Those of evaluating it.
+    pub(crate) fn broken_by(&self, rows: &RecordBatch, schema: &Schema) -> Result<Option<usize>> {
+        let holds = self.condition.of(rows, schema)?;
+        let holds = holds.as_boolean();
+        let is_broken = |row: &usize| holds.is_valid(*row) && !holds.value(*row);
+        Ok(match holds.false_count() {
+            0 => None,
+            _ => (0..holds.len()).find(is_broken),
+        })
+    }
+}
+
+/// A row's values as text, long ones cut.
+fn shown(rows: &RecordBatch, row: usize) -> String {
+    let value = |column: &ArrayRef| match column.is_null(row) {
+        true => "NULL".into(),
+        false => arrow::util::display::array_value_to_string(column, row).unwrap_or_else(|_| "?".into()),
+    };
+    let text = rows.columns().iter().map(value).collect::<Vec<_>>().join(", ");
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,236 @@
+//! What CREATE TABLE and ALTER TABLE say of rows and keys and the planner does not read: CHECK, columns that are
+//! computed or numbered, and the names of keys.
+//!
+//! It is taken off the statement before that is planned; who makes the table puts it into effect.
+
+use sqlparser::ast::{
+    self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType, Expr, GeneratedAs,
+    GeneratedExpressionMode, Ident, SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, Value,
+};
+
+use super::normalised;
+use crate::catalog::sequences::{SequenceOptions, SequenceType};
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+
+/// A condition that rows are to keep.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WrittenCheck {
+    /// Its name, where it was given one.
+    pub name: Option<String>,
+    /// The column whose definition has it.
+    pub column: Option<String>,
+    /// What it says.
+    pub condition: Expr,
+    /// Whether rows that are there have to keep it.
+    pub is_valid: bool,
+}
+
+/// A column that takes its values from a sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Numbered {
+    /// The column.
+    pub column: String,
+    /// Whether it is an identity, and then whether it always takes them; `None` for SERIAL.
+    pub is_always: Option<bool>,
+    /// What the sequence is to be like.
+    pub options: SequenceOptions,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WrittenRules {
+    /// CHECK.
+    pub checks: Vec<WrittenCheck>,
+    /// Columns and what they are computed by.
+    pub generated: Vec<(String, Expr)>,
+    /// SERIAL and IDENTITY.
+    pub numbered: Vec<Numbered>,
+    /// Names of keys, by their columns.
+    pub key_names: Vec<(Vec<String>, String)>,
+}
+
+/// Takes what CREATE TABLE says of its rows off the statement.
+///
+/// # Errors
+/// What contradicts itself.
+pub(crate) fn take_rules(statement: &mut datafusion_sql::parser::Statement) -> Result<WrittenRules> {
+    let datafusion_sql::parser::Statement::Statement(inner) = statement else { return Ok(WrittenRules::default()) };
+    match inner.as_mut() {
+        ast::Statement::CreateTable(create) => of_table(create),
+        _ => Ok(WrittenRules::default()),
+    }
+}
+
+fn of_table(create: &mut CreateTable) -> Result<WrittenRules> {
+    let mut rules = WrittenRules::default();
+    for column in &mut create.columns {
+        of_column(column, &mut rules)?;
+    }
+    for constraint in std::mem::take(&mut create.constraints) {
+        match constraint {
+            TableConstraint::Check(CheckConstraint { name, expr, enforced: _ }) => rules.checks.push(WrittenCheck {
+                name: name.map(normalised),
+                column: None,
+                condition: *expr,
+                is_valid: true,
+            }),
+            other => {
+                rules.key_names.extend(key_name(&other));
+                create.constraints.push(other);
+            }
+        }
+    }
+    let mut names: Vec<&String> = Vec::new();
+    let checks = rules.checks.iter().filter_map(|check| check.name.as_ref());
+    for name in rules.key_names.iter().map(|(_, name)| name).chain(checks) {
+        if names.contains(&name) {
+            return Err(Error::plan(
+                SqlState::DuplicateObject,
+                format!("two constraints of the table are called '{name}'; give one of them another name"),
+            ));
+        }
+        names.push(name);
+    }
+    Ok(rules)
+}
+
+/// The columns and the name of a key that was given one.
+fn key_name(constraint: &TableConstraint) -> Option<(Vec<String>, String)> {
+    let (name, columns) = match constraint {
+        TableConstraint::PrimaryKey(key) => (&key.name, &key.columns),
+        TableConstraint::Unique(key) => (&key.name, &key.columns),
+        _ => return None,
+    };
+    let columns = columns.iter().filter_map(|column| match &column.column.expr {
+        Expr::Identifier(name) => Some(normalised(name.clone())),
+        _ => None,
+    });
+    Some((columns.collect(), normalised(name.clone()?)))
+}
+
+/// Takes off a column's definition what the planner does not read of it.
+///
+/// # Errors
+/// What contradicts itself.
+pub(crate) fn of_column(column: &mut ColumnDef, rules: &mut WrittenRules) -> Result<()> {
+    let name = normalised(column.name.clone());
+    let wrong = |text: String| Err(Error::plan(SqlState::SyntaxError, text));
+    let mut is_numbered = None;
+    if let Some(of) = serial(&column.data_type) {
+        column.data_type = match of {
+            SequenceType::Small => DataType::SmallInt(None),
+            SequenceType::Int => DataType::Integer(None),
+            SequenceType::Big => DataType::BigInt(None),
+        };
+        is_numbered = Some((None, SequenceOptions { data_type: Some(of), ..SequenceOptions::default() }));
+    }
+    let mut computed = None;
+    let mut kept: Vec<ColumnOptionDef> = Vec::new();
+    for option in std::mem::take(&mut column.options) {
+        match option.option {
+            ColumnOption::Check(CheckConstraint { name: inner, expr, enforced: _ }) => {
+                rules.checks.push(WrittenCheck {
+                    name: option.name.or(inner).map(normalised),
+                    column: Some(name.clone()),
+                    condition: *expr,
+                    is_valid: true,
+                })
+            }
+            ColumnOption::Generated { generation_expr: Some(expression), .. } => {
+                if computed.replace(expression).is_some() {
+                    return wrong(format!("column '{name}' is computed twice; leave one out"));
+                }
+            }
+            ColumnOption::Generated { generated_as, sequence_options, .. } => {
+                let options = sequence_options.iter().flatten().try_fold(SequenceOptions::default(), option_of)?;
+                let data_type = Some(integer_type(&column.data_type).ok_or_else(|| {
+                    Error::plan(
+                        SqlState::InvalidParameterValue,
+                        format!("identity column '{name}' must be SMALLINT, INTEGER or BIGINT"),
+                    )
+                })?);
+                let is_always = matches!(generated_as, GeneratedAs::Always);
+                let options = SequenceOptions { data_type, ..options };
+                if is_numbered.replace((Some(is_always), options)).is_some() {
+                    return wrong(format!("column '{name}' is numbered twice; leave one out"));
+                }
+            }
+            ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => {
+                rules.key_names.extend(option.name.clone().map(|given| (vec![name.clone()], normalised(given))));
+                kept.push(option);
+            }
+            _ => kept.push(option),
+        }
+    }
+    let has_default = kept.iter().any(|option| matches!(option.option, ColumnOption::Default(_)));
+    if has_default && (is_numbered.is_some() || computed.is_some()) {
+        return wrong(format!("column '{name}' has a DEFAULT and is computed or numbered as well; leave one out"));
+    }
+    if is_numbered.is_some() && computed.is_some() {
+        return wrong(format!("column '{name}' is computed and numbered; leave one out"));
+    }
+    if let Some((is_always, options)) = is_numbered {
+        if kept.iter().any(|option| matches!(option.option, ColumnOption::Null)) {
+            return wrong(format!("column '{name}' is numbered, which gives no NULL; leave NULL out"));
+        }
+        if !kept.iter().any(|option| matches!(option.option, ColumnOption::NotNull)) {
+            kept.push(ColumnOptionDef { name: None, option: ColumnOption::NotNull });
+        }
+        rules.numbered.push(Numbered { column: name.clone(), is_always, options });
+    }
+    rules.generated.extend(computed.map(|expression| (name, expression)));
+    column.options = kept;
+    Ok(())
+}
+
+/// The type of a column that is SERIAL.
+pub(crate) fn serial(data_type: &DataType) -> Option<SequenceType> {
+    let DataType::Custom(name, modifiers) = data_type else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    let Ident { value, quote_style: None, .. } = part.as_ident()? else { return None };
+    match value.to_ascii_lowercase().as_str() {
+        _ if !modifiers.is_empty() => None,
+        "smallserial" | "serial2" => Some(SequenceType::Small),
+        "serial" | "serial4" => Some(SequenceType::Int),
+        "bigserial" | "serial8" => Some(SequenceType::Big),
+        _ => None,
+    }
+}
+
+fn integer_type(data_type: &DataType) -> Option<SequenceType> {
+    SequenceType::of(&data_type.to_string())
+}
+
+/// Whether a computed column is one as there is: its values are stored.
+pub(super) fn is_stored(mode: Option<&GeneratedExpressionMode>) -> bool {
+    matches!(mode, Some(GeneratedExpressionMode::Stored))
+}
+
+fn option_of(mut options: SequenceOptions, option: &ParsedOptions) -> Result<SequenceOptions> {
+    match option {
+        ParsedOptions::IncrementBy(by, _) => options.increment = Some(whole(by)?),
+        ParsedOptions::MinValue(value) => options.min = Some(value.as_ref().map(whole).transpose()?),
+        ParsedOptions::MaxValue(value) => options.max = Some(value.as_ref().map(whole).transpose()?),
+        ParsedOptions::StartWith(value, _) => options.start = Some(whole(value)?),
+        ParsedOptions::Cache(value) => options.cache = Some(whole(value)?),
+        // The parser's flag says NO CYCLE.
+        ParsedOptions::Cycle(is_not) => options.cycle = Some(!is_not),
+    }
+    Ok(options)
+}
+
+fn whole(value: &Expr) -> Result<i64> {
+    let text = match value {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => format!("-{expr}"),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => expr.to_string(),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    };
+    text.parse().map_err(|_| {
+        Error::plan(SqlState::SyntaxError, format!("{text} is not a whole number of 64 bits, as a sequence has them"))
+    })
+}
