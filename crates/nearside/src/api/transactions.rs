@@ -4,7 +4,7 @@
 //! A statement that meets what a transaction has locked waits for it, and runs again over what is there then: by itself
 //! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -19,12 +19,14 @@ use crate::catalog::transactions::{Activity, Level};
 use crate::catalog::{TableMeta, writes_until_now};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::run::changes::RowChange;
 use crate::run::config;
 use crate::run::lookout::Lookout;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
 use crate::sql::normalised;
+use crate::statements::referential;
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::ending::{Locked, end_statement};
@@ -163,7 +165,13 @@ impl Session {
         let done = by_keys.map(|by_keys| self.locked_by_keys(transaction, &mut state, label, by_keys)).transpose();
         let outcome = match done.map(Option::flatten) {
             Ok(Some(outcome)) => Ok(outcome),
-            Ok(None) => self.locked(transaction, &mut state, label, work),
+            Ok(None) => {
+                let done = self.locked(transaction, &mut state, label, work);
+                done.and_then(|(outcome, changes)| {
+                    self.keep_references(transaction, &mut state, label, changes)?;
+                    Ok(outcome)
+                })
+            }
             Err(error) => Err(error),
         };
         state.has_failed = outcome.is_err();
@@ -225,7 +233,7 @@ impl Session {
         state: &mut TransactionState,
         label: &str,
         work: &Work<'_>,
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, Vec<RowChange>)> {
         // A table that others changed while the statement ran: again, they wait.
         let mut changing: Option<(u64, Arc<TableMeta>)> = None;
         let mut before: Option<Arc<RunningStatement>> = None;
@@ -259,7 +267,10 @@ impl Session {
                 .and_then(|outcome| Ok((end_statement(transaction, state, &running, with_turn)?, outcome)));
             drop(turn);
             match (outcome, running.blocker()) {
-                (Ok((Locked::Done, outcome)), _) => return Ok(locked_rows(&running).unwrap_or(outcome)),
+                (Ok((Locked::Done, outcome)), _) => {
+                    let changes = running.transaction.as_ref().map(|of| of.changes.take()).unwrap_or_default();
+                    return Ok((locked_rows(&running).unwrap_or(outcome), changes));
+                }
                 (Ok((Locked::Again(table), _)), _) => changing = table,
                 (Err(_), Some(holder)) => {
                     let open = &self.inner.transactions;
@@ -268,6 +279,35 @@ impl Session {
                 (Err(error), None) => return Err(error),
             }
         }
+    }
+
+    /// Does what follows for foreign keys from the rows that came and went, and from what that changes in turn.
+    fn keep_references(
+        &self,
+        transaction: &Transaction,
+        state: &mut TransactionState,
+        label: &str,
+        changes: Vec<RowChange>,
+    ) -> Result<()> {
+        let mut changes = referential::together(changes)?;
+        while !changes.is_empty() {
+            // What the transaction has written is seen by its next statement.
+            let steps = Cell::new(Vec::new());
+            let told = RefCell::new(Some(changes));
+            self.locked(transaction, state, label, &|running, _| {
+                if let Some(told) = told.borrow_mut().take() {
+                    steps.set(referential::steps(told, &running.catalog)?);
+                }
+                Ok(Outcome::Done(Done::new("FOREIGN KEY")))
+            })?;
+            let mut further = Vec::new();
+            for step in steps.take() {
+                let work = |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
+                further.extend(self.locked(transaction, state, label, &work)?.1);
+            }
+            changes = referential::together(further)?;
+        }
+        Ok(())
     }
 
     fn default_modes(&self) -> Modes {

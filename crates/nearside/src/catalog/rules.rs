@@ -70,6 +70,60 @@ pub(crate) struct Check {
     pub is_valid: bool,
 }
 
+/// What becomes of rows that refer to a key which goes or changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum OnChange {
+    /// The statement fails where there are any once it has ended.
+    #[default]
+    NoAction,
+    /// It fails, too.
+    Restrict,
+    /// They go with it, or get the key's new values.
+    Cascade,
+    /// Their columns become NULL.
+    SetNull,
+    /// Their columns get their defaults.
+    SetDefault,
+}
+
+impl OnChange {
+    /// As SQL writes it.
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            OnChange::NoAction => "NO ACTION",
+            OnChange::Restrict => "RESTRICT",
+            OnChange::Cascade => "CASCADE",
+            OnChange::SetNull => "SET NULL",
+            OnChange::SetDefault => "SET DEFAULT",
+        }
+    }
+
+    /// What SQL's words say.
+    pub(crate) fn of(text: &str) -> Option<OnChange> {
+        use OnChange::{Cascade, NoAction, Restrict, SetDefault, SetNull};
+        [NoAction, Restrict, Cascade, SetNull, SetDefault].into_iter().find(|action| action.sql() == text)
+    }
+}
+
+/// Rows of the table refer to rows of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ForeignKey {
+    /// Its name, which no other constraint of the table has.
+    pub name: String,
+    /// The columns that refer.
+    pub columns: Vec<String>,
+    /// The table that they refer to.
+    pub to: u64,
+    /// Its columns, which are one of its keys, each for one that refers.
+    pub to_columns: Vec<String>,
+    /// What becomes of rows whose key is deleted.
+    pub on_delete: OnChange,
+    /// What becomes of rows whose key becomes another.
+    pub on_update: OnChange,
+    /// MATCH FULL: either all columns are NULL or none is.
+    pub is_full: bool,
+}
+
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RowRules {
@@ -77,6 +131,8 @@ pub(crate) struct RowRules {
     pub generated: BTreeMap<String, RowExpression>,
     /// Conditions, in the order in which they are looked at: that of their names.
     pub checks: Vec<Check>,
+    /// Keys of other tables that columns have, in the order of their names.
+    pub foreign_keys: Vec<ForeignKey>,
     /// Columns that are numbered by a sequence of theirs: whether no statement may give them other values.
     pub identities: BTreeMap<String, bool>,
 }
@@ -103,6 +159,12 @@ impl RowRules {
             None if self.generated.contains_key(column) => Writable::Computed,
             None => Writable::Any,
         }
+    }
+
+    /// Adds a foreign key.
+    pub(crate) fn refer(&mut self, key: ForeignKey) {
+        self.foreign_keys.push(key);
+        self.foreign_keys.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     /// Adds a condition.

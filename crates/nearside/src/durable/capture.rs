@@ -14,11 +14,11 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
-use crate::catalog::rules::{Check, RowExpression};
+use crate::catalog::rules::{Check, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
-    BlobsWriter, CheckOf, Content, DeltaPiece, External, Index, NameOf, Next, Placement, Put, Rule, SegmentOf,
+    BlobsWriter, CheckOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put, Rule, SegmentOf,
     Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
@@ -137,6 +137,18 @@ fn rule(expression: &RowExpression) -> Rule {
     Rule { text: expression.text.to_string(), zone: expression.zone.as_ref().map(|zone| zone.to_string()) }
 }
 
+fn foreign_key(key: &ForeignKey) -> ForeignKeyOf {
+    ForeignKeyOf {
+        name: key.name.clone(),
+        columns: key.columns.clone(),
+        to: key.to,
+        to_columns: key.to_columns.clone(),
+        on_delete: key.on_delete.sql().into(),
+        on_update: key.on_update.sql().into(),
+        is_full: key.is_full,
+    }
+}
+
 fn check(check: &Check) -> CheckOf {
     CheckOf { name: check.name.clone(), condition: rule(&check.condition), is_valid: check.is_valid }
 }
@@ -200,6 +212,7 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         lengths: lengths.into_iter().map(|(column, length)| (column.clone(), length.sql())).collect(),
         generated: table.rules.generated.iter().map(|(column, of)| (column.clone(), rule(of))).collect(),
         checks: table.rules.checks.iter().map(check).collect(),
+        foreign_keys: table.rules.foreign_keys.iter().map(foreign_key).collect(),
         identities: table.rules.identities.iter().map(|(column, always)| (column.clone(), *always)).collect(),
         indexes: table.indexes.iter().map(index).collect(),
         placement: Placement {

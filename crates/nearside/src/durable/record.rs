@@ -136,6 +136,21 @@ pub(super) struct Rule {
     pub zone: Option<String>,
 }
 
+/// A key of another table that columns have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForeignKeyOf {
+    pub name: String,
+    pub columns: Vec<String>,
+    /// The other table's number.
+    pub to: u64,
+    pub to_columns: Vec<String>,
+    /// `NO ACTION`, `CASCADE` and so on.
+    pub on_delete: String,
+    pub on_update: String,
+    pub is_full: bool,
+}
+
 /// A condition that rows keep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,6 +198,8 @@ pub(super) struct Table {
     pub generated: Vec<(String, Rule)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckOf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKeyOf>,
     /// Columns that take their values from a sequence: whether they always do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<(String, bool)>,

@@ -23,11 +23,11 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
-use crate::catalog::rules::{Check, RowRules};
+use crate::catalog::rules::{Check, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{Position, SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, Content, External, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf, Sequence, State,
+    Blobs, CheckOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf, Sequence, State,
     Table, What, read,
 };
 use crate::durable::rest::malformed;
@@ -68,6 +68,7 @@ struct TableOf {
     lengths: Vec<(String, String)>,
     generated: Vec<(String, Rule)>,
     checks: Vec<CheckOf>,
+    foreign_keys: Vec<ForeignKeyOf>,
     identities: Vec<(String, bool)>,
     indexes: Vec<Index>,
     placement: KeptPlacement,
@@ -325,6 +326,7 @@ impl TableOf {
             lengths: table.lengths,
             generated: table.generated,
             checks: table.checks,
+            foreign_keys: table.foreign_keys,
             identities: table.identities,
             indexes: table.indexes,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
@@ -391,6 +393,20 @@ impl TableOf {
         }
         for CheckOf { name, condition, is_valid } in &self.checks {
             all.add(Check { name: name.clone(), condition: planned(condition)?, is_valid: *is_valid });
+        }
+        for key in &self.foreign_keys {
+            let action = |text: &str| {
+                OnChange::of(text).ok_or_else(|| malformed(&format!("'{text}' is nothing that a foreign key does")))
+            };
+            all.refer(ForeignKey {
+                name: key.name.clone(),
+                columns: key.columns.clone(),
+                to: key.to,
+                to_columns: key.to_columns.clone(),
+                on_delete: action(&key.on_delete)?,
+                on_update: action(&key.on_update)?,
+                is_full: key.is_full,
+            });
         }
         Ok(all)
     }

@@ -6,6 +6,7 @@ pub(crate) mod admission_state;
 pub(crate) mod background;
 pub(crate) mod by_key;
 pub(crate) mod cache;
+pub(crate) mod changes;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod config;

@@ -19,6 +19,7 @@ use crate::catalog::{Catalog, CatalogState, Entry, Name, TableEntry, TableMeta};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
+use crate::run::changes::RowChanges;
 use crate::run::inner::Inner;
 use crate::run::locks::WantedLocks;
 use crate::run::pending::PendingRows;
@@ -175,6 +176,10 @@ pub(crate) struct InTransaction {
     pub shared: Mutex<HashMap<u64, Arc<SharedView>>>,
     /// What the statement wants locked besides what it writes.
     pub wanted: Mutex<Option<WantedLocks>>,
+    /// Rows that came and went by the statement, where foreign keys have to know.
+    pub changes: RowChanges,
+    /// The writes of tables before the transaction's snapshot, as [`crate::catalog::writes_until_now`] counts them.
+    pub writes_before: u64,
 }
 
 impl Ended {

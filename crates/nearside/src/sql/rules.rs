@@ -4,11 +4,13 @@
 //! It is taken off the statement before that is planned; who makes the table puts it into effect.
 
 use sqlparser::ast::{
-    self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType, Expr, GeneratedAs,
-    GeneratedExpressionMode, Ident, SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, Value,
+    self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintReferenceMatchKind, CreateTable,
+    DataType, Expr, ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, ReferentialAction,
+    SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, Value,
 };
 
 use super::normalised;
+use crate::catalog::rules::OnChange;
 use crate::catalog::sequences::{SequenceOptions, SequenceType};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -37,6 +39,48 @@ pub(crate) struct Numbered {
     pub options: SequenceOptions,
 }
 
+/// A foreign key.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WrittenForeignKey {
+    /// Its name, where it was given one.
+    pub name: Option<String>,
+    /// The columns that refer.
+    pub columns: Vec<String>,
+    /// The table that they refer to.
+    pub to: ObjectName,
+    /// Its columns; none for its primary key.
+    pub to_columns: Vec<String>,
+    pub on_delete: OnChange,
+    pub on_update: OnChange,
+    pub is_full: bool,
+}
+
+impl WrittenForeignKey {
+    /// As the parser has it; of a column, where that is given.
+    pub(crate) fn of(key: &ForeignKeyConstraint, name: Option<Ident>, column: Option<&str>) -> WrittenForeignKey {
+        let action = |action: Option<ReferentialAction>| match action {
+            None | Some(ReferentialAction::NoAction) => OnChange::NoAction,
+            Some(ReferentialAction::Restrict) => OnChange::Restrict,
+            Some(ReferentialAction::Cascade) => OnChange::Cascade,
+            Some(ReferentialAction::SetNull) => OnChange::SetNull,
+            Some(ReferentialAction::SetDefault) => OnChange::SetDefault,
+        };
+        let columns = match column {
+            Some(column) => vec![column.to_string()],
+            None => key.columns.iter().cloned().map(normalised).collect(),
+        };
+        WrittenForeignKey {
+            name: name.or(key.name.clone()).map(normalised),
+            columns,
+            to: key.foreign_table.clone(),
+            to_columns: key.referred_columns.iter().cloned().map(normalised).collect(),
+            on_delete: action(key.on_delete),
+            on_update: action(key.on_update),
+            is_full: matches!(key.match_kind, Some(ConstraintReferenceMatchKind::Full)),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WrittenRules {
@@ -46,6 +90,8 @@ pub(crate) struct WrittenRules {
     pub generated: Vec<(String, Expr)>,
     /// SERIAL and IDENTITY.
     pub numbered: Vec<Numbered>,
+    /// REFERENCES and FOREIGN KEY.
+    pub foreign_keys: Vec<WrittenForeignKey>,
     /// Names of keys, by their columns.
     pub key_names: Vec<(Vec<String>, String)>,
 }
@@ -75,6 +121,7 @@ fn of_table(create: &mut CreateTable) -> Result<WrittenRules> {
                 condition: *expr,
                 is_valid: true,
             }),
+            TableConstraint::ForeignKey(key) => rules.foreign_keys.push(WrittenForeignKey::of(&key, None, None)),
             other => {
                 rules.key_names.extend(key_name(&other));
                 create.constraints.push(other);
@@ -83,7 +130,8 @@ fn of_table(create: &mut CreateTable) -> Result<WrittenRules> {
     }
     let mut names: Vec<&String> = Vec::new();
     let checks = rules.checks.iter().filter_map(|check| check.name.as_ref());
-    for name in rules.key_names.iter().map(|(_, name)| name).chain(checks) {
+    let foreign = rules.foreign_keys.iter().filter_map(|key| key.name.as_ref());
+    for name in rules.key_names.iter().map(|(_, name)| name).chain(checks).chain(foreign) {
         if names.contains(&name) {
             return Err(Error::plan(
                 SqlState::DuplicateObject,
@@ -136,6 +184,9 @@ pub(crate) fn of_column(column: &mut ColumnDef, rules: &mut WrittenRules) -> Res
                     condition: *expr,
                     is_valid: true,
                 })
+            }
+            ColumnOption::ForeignKey(key) => {
+                rules.foreign_keys.push(WrittenForeignKey::of(&key, option.name, Some(&name)));
             }
             ColumnOption::Generated { generation_expr: Some(expression), .. } => {
                 if computed.replace(expression).is_some() {

@@ -23,7 +23,7 @@ use crate::sql::{AnyStatement, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
-use crate::statements::rules;
+use crate::statements::{referential, rules};
 use crate::statements::types;
 use crate::statements::write::stage;
 use crate::statements::written;
@@ -89,6 +89,7 @@ pub(crate) fn alter(
             Ok(())
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
+            referential::is_of_none(&running.catalog, table, column, "given another type")?;
             set_type(table, place, data_type, using.as_ref(), running)
         }
         AlterColumnOperation::AddGenerated { .. } => {

@@ -41,6 +41,8 @@ use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
 use crate::statements::returning::Returned;
 use crate::statements::small::{Known, KnownKeys, SmallWrite, write_beside_others, write_small};
+use crate::run::changes::Went;
+use crate::statements::referential::told_of_going;
 use crate::statements::stage::{PartStager, as_kept, build, nullable};
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
 use crate::statements::writer::{Attempt, merged};
@@ -502,6 +504,7 @@ impl Changes {
         });
         let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values(ids));
         deleted.add(&ids, running.statement.budget())?;
+        told_of_going(table, &ids, Went::Updated, running)?;
         let mut stager = PartStager::new(table, running)?;
         stager.append(&added)?;
         let new = build(vec![stager.finish()?], table, running)?;

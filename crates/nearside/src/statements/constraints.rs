@@ -6,15 +6,18 @@ use sqlparser::ast::{CheckConstraint, Expr, IndexColumn, TableConstraint};
 
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
-use crate::catalog::{Name, TableEntry};
+use crate::catalog::rules::ForeignKey;
+use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::run::locks::{WantedLocks, WantedTable};
 use crate::run::statement::RunningStatement;
-use crate::sql::{WrittenCheck, normalised};
+use crate::sql::{WrittenCheck, WrittenForeignKey, normalised, object_name};
 use crate::statements::alter_column::not_null;
 use crate::statements::keys::{check_keys, key_indexes};
-use crate::statements::rules;
+use crate::statements::{referential, rules};
 
 /// Adds a constraint to a table that nobody else sees.
 ///
@@ -42,12 +45,137 @@ pub(crate) fn add(
                 None => Ok(()),
             }
         }
+        TableConstraint::ForeignKey(key) => {
+            if not_valid {
+                return Err(Error::Unsupported(
+                    "NOT VALID of a foreign key is not supported; leave it out, the rows that are there are looked at"
+                        .into(),
+                ));
+            }
+            add_foreign_key(table, &WrittenForeignKey::of(key, None, None), running)
+        }
         TableConstraint::PrimaryKey(key) => {
             add_key(table, key.name.as_ref(), Origin::PrimaryKey, &key.columns, running)
         }
         TableConstraint::Unique(key) => add_key(table, key.name.as_ref(), Origin::Unique, &key.columns, running),
         other => Err(Error::Unsupported(format!("ALTER TABLE .. ADD {other} is not supported"))),
     }
+}
+
+/// Adds a foreign key to a table that nobody else sees, whose rows keep it.
+///
+/// # Errors
+/// Rows that do not; what [`foreign_key`] refuses.
+pub(crate) fn add_foreign_key(
+    table: &mut TableEntry,
+    written: &WrittenForeignKey,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let key = foreign_key(table, written, &running.catalog)?;
+    if Arc::ptr_eq(&running.home, &running.inner.catalog) {
+        return Err(running.wants_transaction());
+    }
+    // The table that is referred to stays as it is until this is committed.
+    if let Some(of) = running.transaction.as_ref().filter(|_| key.to != table.id) {
+        let table = WantedTable { table: key.to, alone: true, nowait: false };
+        *of.wanted.lock() = Some(WantedLocks::Tables(vec![table]));
+    }
+    Arc::make_mut(&mut table.rules).refer(key.clone());
+    referential::is_kept_by_all(table, &key, running)
+}
+
+/// A foreign key as a table would have it.
+///
+/// # Errors
+/// Tables and columns that there are not, columns of other types, columns that are no key of the other table, a name
+/// that is taken.
+pub(crate) fn foreign_key(
+    table: &TableEntry,
+    written: &WrittenForeignKey,
+    state: &CatalogState,
+) -> Result<ForeignKey> {
+    let name = object_name(&written.to)?;
+    let parent = match *table.name == name {
+        true => table,
+        false => state.table(&name)?.as_ref(),
+    };
+    for column in &written.columns {
+        column_index(&table.base.schema, column)?;
+    }
+    let to_columns = match written.to_columns.is_empty() {
+        false => written.to_columns.clone(),
+        true => match parent.indexes.iter().find(|index| index.origin == Origin::PrimaryKey) {
+            Some(index) => index.columns.clone(),
+            None => {
+                return Err(Error::plan(
+                    SqlState::UndefinedObject,
+                    format!("table '{}' has no primary key to refer to; name the columns", parent.name.shown()),
+                ));
+            }
+        },
+    };
+    if to_columns.len() != written.columns.len() {
+        return Err(Error::plan(
+            SqlState::InvalidForeignKey,
+            format!(
+                "a foreign key has as many columns as it refers to: ({}) and ({})",
+                written.columns.join(", "),
+                to_columns.join(", ")
+            ),
+        ));
+    }
+    for (column, to) in written.columns.iter().zip(&to_columns) {
+        let from = table.base.schema.field(column_index(&table.base.schema, column)?).data_type();
+        let into = parent.base.schema.field(column_index(&parent.base.schema, to)?).data_type();
+        let is_alike = from == into || from.is_numeric() && into.is_numeric() || from.is_string() && into.is_string();
+        if !is_alike {
+            return Err(Error::plan(
+                SqlState::DatatypeMismatch,
+                format!(
+                    "column '{column}' is {}, and cannot refer to '{to}' of table '{}', which is {}",
+                    sql_type(from),
+                    parent.name.shown(),
+                    sql_type(into)
+                ),
+            ));
+        }
+    }
+    let is_key = |index: &IndexEntry| {
+        index.unique && index.columns.len() == to_columns.len() && to_columns.iter().all(|column| index.is_over(column))
+    };
+    let has_twice = to_columns.iter().enumerate().any(|(place, column)| to_columns[..place].contains(column));
+    if has_twice || !parent.indexes.iter().any(is_key) {
+        return Err(Error::plan(
+            SqlState::InvalidForeignKey,
+            format!(
+                "({}) is no key of table '{}': a foreign key refers to the columns of a primary key, a UNIQUE \
+                 constraint or a unique index",
+                to_columns.join(", "),
+                parent.name.shown()
+            ),
+        ));
+    }
+    let name = match &written.name {
+        Some(name) => {
+            rules::is_free(table, name)?;
+            name.clone()
+        }
+        None => {
+            let usual = referential::usual_name(&table.name.table, &written.columns);
+            let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
+            let mut names = std::iter::once(usual.clone()).chain(numbered);
+            names.find(|name| rules::is_free(table, name).is_ok()).unwrap_or(usual)
+        }
+    };
+    Ok(ForeignKey {
+        name,
+        columns: written.columns.clone(),
+        to: parent.id,
+        to_columns,
+        on_delete: written.on_delete,
+        on_update: written.on_update,
+        is_full: written.is_full,
+    })
 }
 
 fn add_key(
@@ -99,12 +227,32 @@ fn add_key(
 ///
 /// # Errors
 /// There is none of that name.
-pub(crate) fn drop_one(table: &mut TableEntry, name: &str, if_exists: bool) -> Result<()> {
+pub(crate) fn drop_one(
+    table: &mut TableEntry,
+    name: &str,
+    if_exists: bool,
+    running: &RunningStatement,
+) -> Result<()> {
+    if let Some(place) = table.rules.foreign_keys.iter().position(|key| key.name == name) {
+        Arc::make_mut(&mut table.rules).foreign_keys.remove(place);
+        return Ok(());
+    }
     if let Some(place) = table.rules.checks.iter().position(|check| check.name == name) {
         Arc::make_mut(&mut table.rules).checks.remove(place);
         return Ok(());
     }
     if let Some(place) = table.indexes.iter().position(|index| index.is_key() && index.name == name) {
+        let columns = table.indexes[place].columns.clone();
+        if let Some((child, key)) = referential::referring_to(&running.catalog, table.id, &columns) {
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!(
+                    "constraint '{name}' is what foreign key '{}' of table '{}' refers to; drop that first",
+                    key.name,
+                    child.name.shown()
+                ),
+            ));
+        }
         Arc::make_mut(&mut table.indexes).remove(place);
         return Ok(());
     }
@@ -129,6 +277,13 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
         all.add(check);
         return Ok(());
     }
+    if let Some(place) = table.rules.foreign_keys.iter().position(|key| key.name == from) {
+        let all = Arc::make_mut(&mut table.rules);
+        let mut key = all.foreign_keys.remove(place);
+        key.name = to.into();
+        all.refer(key);
+        return Ok(());
+    }
     if let Some(place) = table.indexes.iter().position(|index| index.is_key() && index.name == from) {
         let full = Name { schema: table.name.schema.clone(), table: to.into() };
         if from != to && running.catalog.index(&full).is_some() {
@@ -146,10 +301,11 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
 /// A row does not; there is none of that name.
 pub(crate) fn validate(table: &mut TableEntry, name: &str, running: &Arc<RunningStatement>) -> Result<()> {
     let Some(place) = table.rules.checks.iter().position(|check| check.name == name) else {
-        return match table.indexes.iter().any(|index| index.is_key() && index.name == name) {
+        let is_other = rules::constraint_names(table).any(|known| known == name);
+        return match is_other {
             true => Err(Error::plan(
                 SqlState::WrongObjectType,
-                format!("constraint '{name}' is a key, which all rows keep anyway"),
+                format!("constraint '{name}' is no CHECK: all rows keep it anyway"),
             )),
             false => Err(missing(table, name)),
         };

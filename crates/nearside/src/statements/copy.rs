@@ -37,6 +37,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
+use crate::statements::referential::within_a_transaction;
 use crate::statements::{ddl, sequences};
 
 /// The file of an exported database that holds its statements.
@@ -121,6 +122,7 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
     let name = object_name(&copy.table)?;
     let options = read_options(&copy.options)?;
     as_writer(&name, running, |table, running| {
+        within_a_transaction(table, running)?;
         table.load_all(running)?;
         let targets = target_columns(table, &copy.columns)?;
         let files = open_for(&copy.path, &options, table, &targets)?;
@@ -323,6 +325,11 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
             Entry::External(_) | Entry::View(_) | Entry::Sequence(_) => {}
         }
     }
+    for table in running.catalog.tables() {
+        for statement in written::add_foreign_keys(table, &running.catalog) {
+            script.push_str(&format!("{statement};\n"));
+        }
+    }
     positions.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
@@ -423,9 +430,10 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     Ok(Done { tag: format!("IMPORT of {tables} tables,"), rows: Some(rows) })
 }
 
-fn adds_a_check(alter: &AlterTable) -> bool {
+fn adds_constraints(alter: &AlterTable) -> bool {
     let is_check = |operation: &AlterTableOperation| {
-        matches!(operation, AlterTableOperation::AddConstraint { constraint: TableConstraint::Check(_), .. })
+        let AlterTableOperation::AddConstraint { constraint, .. } = operation else { return false };
+        matches!(constraint, TableConstraint::Check(_) | TableConstraint::ForeignKey(_))
     };
     alter.operations.iter().all(is_check)
 }
@@ -442,7 +450,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
                 query::run(plan, Arc::clone(running), true)?.collect_all()?;
                 return Ok(Done::new("SELECT"));
             }
-            Statement::AlterTable(alter) if adds_a_check(alter) => return ddl::alter_table(alter, running),
+            Statement::AlterTable(alter) if adds_constraints(alter) => return ddl::alter_table(alter, running),
             _ => {}
         }
     }

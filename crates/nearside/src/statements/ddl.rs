@@ -29,7 +29,7 @@ use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, rules, sequences};
+use crate::statements::{alter_column, constraints, defaults, referential, rules, sequences};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -177,6 +177,7 @@ fn remove(
             None => return Err(state.not_found(kind, &name)),
         }
         if let Some(Entry::Table(table)) = state.remove(&name) {
+            referential::is_referred_to_by_none(state, &table)?;
             sequences::drop_owned(state, &table, None)?;
         }
         Ok(())
@@ -291,6 +292,7 @@ fn alter_one(
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
                 let column = normalised(column.clone());
+                referential::is_not_referred_to(&running.catalog, table, &column, "dropped")?;
                 drop_column(table, &column, *if_exists)?;
                 sequences.push(SequenceChange::DropOf(column));
             }
@@ -298,6 +300,7 @@ fn alter_one(
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
             let (from, to) = (normalised(old_column_name.clone()), normalised(new_column_name.clone()));
+            referential::is_not_referred_to(&running.catalog, table, &from, "renamed")?;
             rename_column(table, &from, &to, running)?;
             sequences.push(SequenceChange::Renamed(from, to));
             Ok(())
@@ -319,7 +322,7 @@ fn alter_one(
             constraints::add(table, constraint, *not_valid, running)
         }
         AlterTableOperation::DropConstraint { if_exists, name, .. } => {
-            constraints::drop_one(table, &normalised(name.clone()), *if_exists)
+            constraints::drop_one(table, &normalised(name.clone()), *if_exists, running)
         }
         AlterTableOperation::RenameConstraint { old_name, new_name } => {
             constraints::rename(table, &normalised(old_name.clone()), &normalised(new_name.clone()), running)
@@ -387,7 +390,8 @@ fn add_column(
     if let Some(length) = length {
         Arc::make_mut(&mut table.lengths).insert(field.name().clone(), length);
     }
-    add_checks(table, &written, running)
+    add_checks(table, &written, running)?;
+    add_foreign_keys(table, &written, running)
 }
 
 /// Conditions of a new column, which the rows that are there have to keep.
@@ -439,7 +443,13 @@ fn add_filled_column(
         sequences.push(SequenceChange::Put(name, sequence));
     }
     *table = alter_column::with_column(table, &changed, &output, running)?;
-    add_checks(table, &checks, running)
+    add_checks(table, &checks, running)?;
+    add_foreign_keys(table, written, running)
+}
+
+/// Foreign keys of a new column.
+fn add_foreign_keys(table: &mut TableEntry, written: &WrittenRules, running: &Arc<RunningStatement>) -> Result<()> {
+    written.foreign_keys.iter().try_for_each(|key| constraints::add_foreign_key(table, key, running))
 }
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
@@ -507,6 +517,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     rules.identities.remove(column);
     // As PostgreSQL has it, conditions about a column go with it.
     rules.checks.retain(|check| !check.condition.reads(column));
+    rules.foreign_keys.retain(|key| !key.columns.iter().any(|of| of == column));
     table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
     table.placement = Arc::new(table.placement.without(column)?);
     table.base = Arc::new(table.base.with_column_dropped(index)?);

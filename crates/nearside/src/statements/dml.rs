@@ -17,6 +17,7 @@ use crate::sql::{plan_statement, take_conflict, take_returning};
 use crate::statements::conflict;
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::with_values;
+use crate::statements::referential::{not_emptied, referring, within_a_transaction};
 use crate::statements::returning::Returned;
 use crate::statements::write::{check_assignments, delete, insert, overwrite, truncate, update};
 use crate::statements::writer::{as_small_writer, merged};
@@ -51,6 +52,7 @@ pub(crate) fn dml(
     let conflict = take_conflict(&mut statement)?;
     let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {
+        within_a_transaction(table, running)?;
         if !matches!(dml.op, WriteOp::Truncate | WriteOp::Insert(InsertOp::Overwrite)) {
             table.load_all(running)?;
         }
@@ -92,7 +94,13 @@ pub(crate) fn dml(
             // A DELETE with an alias is planned as an UPDATE of its rows.
             WriteOp::Update if deletes => delete(table, input, &returned, running),
             WriteOp::Update => update(table, input, &returned, running),
-            WriteOp::Truncate => truncate(table, running),
+            WriteOp::Truncate => {
+                let mut others = referring(&running.catalog, table.id).filter(|(child, _)| child.id != table.id);
+                match others.next() {
+                    Some((child, key)) => Err(not_emptied(table, child, key)),
+                    None => truncate(table, running),
+                }
+            }
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }?;
         Ok(returned.outcome(done))

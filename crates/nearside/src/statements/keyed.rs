@@ -12,6 +12,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::conflict::{Changes, Taken, small_or_merged};
+use crate::statements::referential::not_beside_statements;
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
 use crate::statements::writer::{Attempt, as_small_writer, beside_others};
@@ -128,6 +129,7 @@ fn written(
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
     let beside = |table: &TableEntry, running: &Arc<RunningStatement>| {
+        not_beside_statements(table, running)?;
         let rows = of(table)?;
         match changes(table, &rows, running)? {
             Some((changes, rows, taken)) => changes.apply_beside_others(table, &rows, &taken, running),
@@ -140,6 +142,7 @@ fn written(
         return Ok(count);
     }
     as_small_writer(name, running, |table, running| {
+        not_beside_statements(table, running)?;
         table.load_all(running)?;
         let rows = of(table)?;
         small_or_merged(rows.num_rows(), table, running, |table, running| match changes(table, &rows, running)? {

@@ -24,6 +24,8 @@ use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::lasting;
+use crate::statements::referential::is_referred_to_by_none;
+use crate::statements::sequences;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::types;
@@ -200,7 +202,12 @@ fn load(
     let put = |running: &Arc<RunningStatement>| {
         inner.catalog.commit(|state| {
             match state.get(&name) {
-                Some(Entry::Table(table)) if options.replace => is_left_alone(table, running)?,
+                Some(Entry::Table(table)) if options.replace => {
+                    is_left_alone(table, running)?;
+                    let table = Arc::clone(table);
+                    is_referred_to_by_none(state, &table)?;
+                    sequences::drop_owned(state, &table, None)?;
+                }
                 Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
                 None => {}
             }

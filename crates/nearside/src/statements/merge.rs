@@ -16,6 +16,8 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{KnownTables, MergeStep, merge_steps, object_name, plan_statement};
+use crate::run::changes::Went;
+use crate::statements::referential::{told_of_going, within_a_transaction};
 use crate::statements::stage::as_kept;
 use crate::statements::write::{Replacement, check_assignments, fitted, nullable_values, row_ids_of, with_row_ids};
 use crate::statements::writer::as_small_writer;
@@ -30,6 +32,7 @@ pub(crate) fn merge(merge: &Merge, running: &Arc<RunningStatement>) -> Result<Do
     };
     let name = object_name(name)?;
     as_small_writer(&name, running, |table, running| {
+        within_a_transaction(table, running)?;
         table.load_all(running)?;
         let context = running.plan_context();
         let columns = |table: &ObjectName| context.columns(table);
@@ -116,6 +119,8 @@ impl Changes {
                 ));
             }
             self.replacement.remove(batch.column(ids), running)?;
+            let went = if updates { Went::Updated } else { Went::Deleted };
+            told_of_going(table, batch.column(ids), went, running)?;
             if updates {
                 let rows = as_kept(fitted(&batch.project(&columns)?, &table.base.schema)?, table)?;
                 self.replacement.add(rows, running)?;

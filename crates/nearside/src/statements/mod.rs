@@ -22,6 +22,7 @@ pub(crate) mod merging;
 pub(crate) mod options;
 pub(crate) mod parameters;
 pub(crate) mod placement;
+pub(crate) mod referential;
 pub(crate) mod returning;
 pub(crate) mod rules;
 pub(crate) mod sequences;

@@ -101,7 +101,8 @@ pub(crate) fn is_free(table: &TableEntry, name: &str) -> Result<()> {
 /// The names of a table's keys and conditions.
 pub(crate) fn constraint_names(table: &TableEntry) -> impl Iterator<Item = &str> {
     let keys = table.indexes.iter().filter(|index| index.is_key()).map(|index| index.name.as_str());
-    keys.chain(table.rules.checks.iter().map(|check| check.name.as_str()))
+    let checks = table.rules.checks.iter().map(|check| check.name.as_str());
+    keys.chain(checks).chain(table.rules.foreign_keys.iter().map(|key| key.name.as_str()))
 }
 
 /// A name for a condition that nobody named: of its table and, where it is about one, of its column.
@@ -187,6 +188,13 @@ pub(crate) fn renamed(
     }
     for check in &table.rules.checks {
         rules.add(Check { condition: again(&check.condition, None)?, ..check.clone() });
+    }
+    rules.foreign_keys = table.rules.foreign_keys.clone();
+    for key in &mut rules.foreign_keys {
+        key.columns.iter_mut().filter(|column| *column == from).for_each(|column| *column = to.into());
+        if key.to == table.id {
+            key.to_columns.iter_mut().filter(|column| *column == from).for_each(|column| *column = to.into());
+        }
     }
     rules.identities = table.rules.identities.iter().map(|(column, always)| (name(column), *always)).collect();
     Ok(rules)

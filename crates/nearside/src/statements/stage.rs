@@ -17,6 +17,7 @@ use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
+use crate::statements::referential::Teller;
 
 /// Stages one producer's rows, each for its part.
 pub(crate) struct PartStager {
@@ -26,6 +27,8 @@ pub(crate) struct PartStager {
     lengths: (Vec<Option<Length>>, Vec<String>),
     /// What the table says of each row, and its columns.
     rules: (Arc<RowRules>, SchemaRef),
+    /// Who tells foreign keys of rows that come.
+    teller: Option<Teller>,
     /// Number of the next row, which says whose turn it is when parts take turns.
     next_row: u64,
     /// The table's name, for errors.
@@ -90,7 +93,8 @@ impl PartStager {
         let next_row = table.base.rows() as u64;
         let rules = (Arc::clone(&table.rules), Arc::clone(schema));
         let (lengths, name) = (lengths_of(table), Arc::clone(&table.name));
-        Ok(PartStager { stagers, partitioner, lengths, rules, next_row, table: name })
+        let teller = Teller::of(table, running)?;
+        Ok(PartStager { stagers, partitioner, lengths, rules, teller, next_row, table: name })
     }
 
     /// Adds rows of the table's columns.
@@ -104,6 +108,9 @@ impl PartStager {
         let kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
         let batch = kept.as_ref().unwrap_or(batch);
         rules.check(batch, schema, &self.table)?;
+        if let Some(teller) = &self.teller {
+            teller.tell(batch)?;
+        }
         let first = self.next_row;
         self.next_row += batch.num_rows() as u64;
         let Some(partitioner) = &self.partitioner else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{ObjectName, Truncate, TruncateIdentityOption};
+use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
 use crate::catalog::placement::column_index;
 use crate::catalog::{Entry, TableEntry};
@@ -12,7 +12,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{Upkeep, object_name};
 use crate::statements::merging;
-use crate::statements::sequences;
+use crate::statements::{referential, sequences};
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
 
@@ -45,12 +45,17 @@ pub(crate) fn keep_up(upkeep: &Upkeep, running: &Arc<RunningStatement>) -> Resul
 
 /// Whether a TRUNCATE is about more than the rows of one table.
 pub(crate) fn is_of_several(truncate: &Truncate) -> bool {
-    truncate.table_names.len() > 1 || restarts(truncate)
+    truncate.table_names.len() > 1 || restarts(truncate) || cascades(truncate)
 }
 
 /// `RESTART IDENTITY`.
 fn restarts(truncate: &Truncate) -> bool {
     matches!(truncate.identity, Some(TruncateIdentityOption::Restart))
+}
+
+/// `CASCADE`.
+fn cascades(truncate: &Truncate) -> bool {
+    matches!(truncate.cascade, Some(CascadeOption::Cascade))
 }
 
 /// TRUNCATE of several tables, as one statement of a transaction: all or none.
@@ -62,6 +67,18 @@ pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> 
     let mut tables = named.collect::<Result<Vec<_>>>()?;
     if running.transaction.is_none() {
         return Err(running.wants_transaction());
+    }
+    let mut place = 0;
+    while let Some(table) = tables.get(place).cloned() {
+        place += 1;
+        for (child, key) in referential::referring(&running.catalog, table.id) {
+            let is_named = tables.iter().any(|known| known.id == child.id);
+            match is_named || cascades(truncate) {
+                true if is_named => {}
+                true => tables.push(Arc::clone(child)),
+                false => return Err(referential::not_emptied(&table, child, key)),
+            }
+        }
     }
     tables.sort_by_key(|table| table.id);
     tables.dedup_by_key(|table| table.id);

@@ -41,12 +41,14 @@ use crate::run::stream::ResultStream;
 use crate::sql::{WrittenRules, normalised};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
+use crate::run::changes::Went;
+use crate::statements::referential::{is_referred_to_by_none, not_beside_statements, told_of_changing, told_of_going};
 use crate::statements::returning::Returned;
 use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, as_kept, build, compacted, nullable};
 use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
-use crate::statements::{defaults, rules, sequences};
+use crate::statements::{constraints, defaults, rules, sequences};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -173,6 +175,7 @@ impl FewRows {
 
 pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     is_left_alone(table, running)?;
+    not_beside_statements(table, running)?;
     let rows = query::run(input, Arc::clone(running), true)?;
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
@@ -215,6 +218,7 @@ pub(super) fn delete(
     for batch in query::run(plan, Arc::clone(running), true)? {
         let batch = first_of_each(batch?, 0, &mut seen)?;
         deleted.add(batch.column(0), running.statement.budget())?;
+        told_of_going(table, batch.column(0), Went::Deleted, running)?;
         if returned.is_wanted() {
             let rows: Vec<usize> = (1..batch.num_columns()).collect();
             told.add(batch.project(&rows)?, running)?;
@@ -248,7 +252,9 @@ pub(super) fn update(
         let batch = first_of_each(batch?, last, &mut seen)?;
         deleted.add(batch.column(last), running.statement.budget())?;
         let others = batch.columns()[columns.len()..last].to_vec();
+        let ids = Arc::clone(batch.column(last));
         let batch = batch.project(&columns)?;
+        told_of_changing(table, &ids, &batch, running)?;
         if returned.is_wanted() {
             told.add(beside(as_kept(fitted(&batch, &table.base.schema)?, table)?, others)?, running)?;
         }
@@ -621,6 +627,10 @@ pub(crate) fn create_table(
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     name_keys(&mut table, &written.key_names, running)?;
     rules::put(&mut table, written, running)?;
+    for key in &written.foreign_keys {
+        let key = constraints::foreign_key(&table, key, &running.catalog)?;
+        Arc::make_mut(&mut table.rules).refer(key);
+    }
     let mut numbered: Vec<(Name, SequenceEntry)> = Vec::new();
     for column in &written.numbered {
         let taken: Vec<Name> = numbered.iter().map(|(name, _)| name.clone()).chain([name.clone()]).collect();
@@ -644,11 +654,21 @@ pub(crate) fn create_table(
             Some(Entry::Table(table)) if replaces => {
                 is_left_alone(table, running)?;
                 let table = Arc::clone(table);
+                is_referred_to_by_none(state, &table)?;
                 sequences::drop_owned(state, &table, None)?;
             }
             Some(_) if keeps => return Ok(()),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
+        }
+        // What it refers to is still there.
+        for key in &table.table().rules.foreign_keys {
+            if key.to != table.table().id && state.by_id(key.to).is_none() {
+                return Err(Error::execution(
+                    SqlState::UndefinedTable,
+                    format!("the table that foreign key '{}' refers to was dropped meanwhile", key.name),
+                ));
+            }
         }
         state.put_table(name.clone(), table)?;
         numbered.into_iter().try_for_each(|(name, sequence)| match state.get(&name) {

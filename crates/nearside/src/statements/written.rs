@@ -6,8 +6,8 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
-use crate::catalog::rules::{Check, RowRules};
-use crate::catalog::{Name, TableEntry, ViewEntry};
+use crate::catalog::rules::{Check, ForeignKey, RowRules};
+use crate::catalog::{CatalogState, Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
@@ -81,6 +81,25 @@ fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStateme
 
 fn check(check: &Check) -> String {
     format!("CONSTRAINT {} CHECK ({})", quoted(&check.name), check.condition.text)
+}
+
+/// `ALTER TABLE .. ADD .. FOREIGN KEY` for each of a table's, once all tables are there.
+pub(crate) fn add_foreign_keys(table: &TableEntry, state: &CatalogState) -> Vec<String> {
+    let statement = |key: &ForeignKey| {
+        let to = state.by_id(key.to)?;
+        Some(format!(
+            "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){} ON DELETE {} ON UPDATE {}",
+            name(&table.name),
+            quoted(&key.name),
+            columns(&key.columns),
+            name(&to.name),
+            columns(&key.to_columns),
+            if key.is_full { " MATCH FULL" } else { "" },
+            key.on_delete.sql(),
+            key.on_update.sql()
+        ))
+    };
+    table.rules.foreign_keys.iter().filter_map(statement).collect()
 }
 
 /// Conditions that rows need not keep which were there before, for a table that has its rows.

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
-    ColumnOptionDef, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions, CreateView, DropBehavior,
+    ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable, CreateTableOptions, CreateView, DropBehavior, ForeignKeyConstraint,
     HiveDistributionStyle, HiveFormat, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions,
     PrimaryKeyConstraint, SqlOption, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
@@ -247,7 +247,7 @@ fn column_option(option: &ColumnOption) -> Result<()> {
         ColumnOption::Default(value) => expr(value),
         ColumnOption::PrimaryKey(key) => primary_key(key),
         ColumnOption::Unique(key) => unique(key),
-        ColumnOption::ForeignKey(_) => Err(refused("REFERENCES; check with a join")),
+        ColumnOption::ForeignKey(key) => foreign_key(key),
         ColumnOption::Check(condition) => check(condition),
         ColumnOption::Generated {
             generated_as: _,
@@ -281,7 +281,7 @@ fn constraint(constraint: &TableConstraint) -> Result<()> {
     match constraint {
         TableConstraint::Unique(key) => unique(key),
         TableConstraint::PrimaryKey(key) => primary_key(key),
-        TableConstraint::ForeignKey(_) => Err(refused("FOREIGN KEY; check with a join")),
+        TableConstraint::ForeignKey(key) => foreign_key(key),
         TableConstraint::Check(condition) => check(condition),
         TableConstraint::Index(_) | TableConstraint::FulltextOrSpatial(_) => {
             Err(refused("INDEX within CREATE TABLE; use CREATE INDEX"))
@@ -290,6 +290,26 @@ fn constraint(constraint: &TableConstraint) -> Result<()> {
             Err(refused("USING INDEX; the key makes an index of its own"))
         }
     }
+}
+
+fn foreign_key(key: &ForeignKeyConstraint) -> Result<()> {
+    let ForeignKeyConstraint {
+        name: _,
+        index_name,
+        columns: _,
+        foreign_table: _,
+        referred_columns: _,
+        on_delete: _,
+        on_update: _,
+        match_kind,
+        characteristics,
+    } = key;
+    let is_partial = matches!(match_kind, Some(ConstraintReferenceMatchKind::Partial));
+    refuse(&[
+        (index_name.is_some(), "the index of a foreign key; leave it out"),
+        (is_partial, "MATCH PARTIAL; write MATCH FULL, or leave it out"),
+    ])?;
+    when(characteristics.as_ref())
 }
 
 fn check(of: &CheckConstraint) -> Result<()> {

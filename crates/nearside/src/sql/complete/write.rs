@@ -1,7 +1,7 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge,
     MergeAction, MergeClause, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction,
     OnInsert, OutputClause, TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate,
     TruncateTableTarget, Update, UpdateTableFromKind,
@@ -222,16 +222,12 @@ pub(super) fn merge(merge: &Merge) -> Result<()> {
 }
 
 pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
-    let Truncate { table_names, partitions, table: _, if_exists, identity: _, cascade, on_cluster } = truncate;
+    let Truncate { table_names, partitions, table: _, if_exists, identity: _, cascade: _, on_cluster } = truncate;
     let only = table_names.iter().any(|TruncateTableTarget { name: _, only, has_asterisk }| *only || *has_asterisk);
     refuse(&[
         (only, "ONLY or * in TRUNCATE; leave them out, tables inherit nothing"),
         (partitions.is_some(), "PARTITION in TRUNCATE; use DELETE .. WHERE"),
         (*if_exists, "TRUNCATE IF EXISTS; leave it out"),
-        (
-            matches!(cascade, Some(CascadeOption::Cascade)),
-            "CASCADE in TRUNCATE; leave it out, no table refers to others",
-        ),
         (on_cluster.is_some(), "ON CLUSTER; leave it out"),
     ])
 }

@@ -37,6 +37,7 @@ use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
+use crate::statements::referential::is_related;
 use crate::statements::small::{Known, KnownKey, SmallWrite, write_beside_others};
 use crate::statements::stage::{as_kept, nullable};
 use crate::statements::write::fitted_column;
@@ -151,8 +152,8 @@ impl KeptWrite {
         if !is_keepable(write.input) || write.input.exists(has_query)? {
             return Ok(None);
         }
-        // A key may be computed.
-        if !table.rules.generated.is_empty() {
+        // A key may be computed, and foreign keys are looked at by statements of a transaction.
+        if !table.rules.generated.is_empty() || is_related(&running.catalog, table) {
             return Ok(None);
         }
         // A text that is compared with a CHAR(n) counts without the blanks at its end, and a parameter is no text yet.

@@ -59,6 +59,8 @@ pub(crate) fn begin_statement(
         own: state.content.own_tables().map(|table| table.id).collect(),
         shared: Mutex::new(shared_views(&state.content)),
         wanted: Mutex::default(),
+        changes: Default::default(),
+        writes_before: state.writes_before,
     };
     let mut catalog = transaction.home.snapshot();
     if state.level == Level::Serializable {

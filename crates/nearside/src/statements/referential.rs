@@ -1,0 +1,768 @@
+//! Foreign keys: each row that refers to another has it, whoever writes either table.
+//!
+//! A statement that writes a table with foreign keys, or one that others refer to, is one of a transaction, of its own
+//! where it asked for none. While it writes it tells which rows came and which went ([`told`]); once it has written,
+//! what follows from that is done by further statements of the transaction ([`Step`]), each over what there is then:
+//!
+//! ```text
+//! rows that came ── the rows that they refer to are looked up in the index of their key, and held: FOR KEY SHARE
+//! keys that went ── rows that refer to them are looked for: an error, or they go or change with them, which tells more
+//! ```
+//!
+//! So who takes a row away that another transaction is about to refer to waits for it, or it for them.
+//!
+//! # Limits
+//! Checks are made at the end of each statement, never at COMMIT. A REPEATABLE READ transaction that takes a key away
+//! begins again where another has written the referring table since it began and has a row with the key by now.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{concat_batches, filter_record_batch, take};
+use arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
+use arrow::row::{RowConverter, SortField};
+use datafusion_common::{Column as ColumnName, JoinType, ScalarValue, TableReference};
+use datafusion_expr::{Expr, LogicalPlanBuilder, lit};
+use numa::Budget;
+use storage::{Keys, RowHold, TableRow};
+
+use crate::catalog::delta::FoundKeys;
+use crate::catalog::rules::{ForeignKey, OnChange};
+use crate::catalog::transactions::Level;
+use crate::catalog::{CatalogState, TableEntry, Workers};
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+use crate::functions::sequences::bound;
+use crate::run::changes::{RowChange, Went};
+use crate::run::locks::{SelectedOf, SelectedRows, WantedLocks};
+use crate::run::outcome::Done;
+use crate::run::query;
+use crate::run::statement::RunningStatement;
+use crate::run::transaction::InTransaction;
+use crate::sql::Wait;
+use crate::statements::keys::shown;
+use crate::statements::returning::Returned;
+use crate::statements::stage::as_kept;
+use crate::statements::transaction::view::to_be_written;
+use crate::statements::write::{self, fitted};
+use crate::statements::writer::as_small_writer;
+use crate::tables::sources::GivenSource;
+use crate::tables::stored::StoredSource;
+
+/// Keys that are looked for as a list, not by a join.
+const LISTED_MAX: usize = 1_000;
+
+/// What is to be done because rows came or went.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// The table that refers.
+    child: u64,
+    /// The foreign key's name.
+    key: String,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    /// Rows of the child came: values of its columns.
+    Came(RecordBatch),
+    /// Keys of the table that is referred to went.
+    Went(RecordBatch, Went),
+    /// They became others: as they were, and as they are.
+    Changed(RecordBatch, RecordBatch),
+}
+
+/// The foreign keys of other tables, and its own, that refer to a table.
+pub(crate) fn referring(state: &CatalogState, table: u64) -> impl Iterator<Item = (&Arc<TableEntry>, &ForeignKey)> {
+    let all = state.tables().flat_map(|child| child.rules.foreign_keys.iter().map(move |key| (child, key)));
+    all.filter(move |(_, key)| key.to == table)
+}
+
+/// Whether a table has foreign keys, or others refer to it.
+pub(crate) fn is_related(state: &CatalogState, table: &TableEntry) -> bool {
+    !table.rules.foreign_keys.is_empty() || referring(state, table.id).next().is_some()
+}
+
+/// Has a statement that writes a table with foreign keys, or one that others refer to, run as one of a transaction.
+///
+/// # Errors
+/// It does not yet.
+pub(crate) fn within_a_transaction(table: &TableEntry, running: &RunningStatement) -> Result<()> {
+    // An import's tables are its own.
+    let is_shared = Arc::ptr_eq(&running.home, &running.inner.catalog);
+    match running.transaction.is_none() && is_shared && is_related(&running.catalog, table) {
+        true => Err(running.wants_transaction()),
+        false => Ok(()),
+    }
+}
+
+/// Refuses who writes rows by another way than statements.
+///
+/// # Errors
+/// The table has foreign keys, or others refer to it.
+pub(crate) fn not_beside_statements(table: &TableEntry, running: &RunningStatement) -> Result<()> {
+    match is_related(&running.catalog, table) {
+        true => Err(Error::Unsupported(format!(
+            "table '{}' has a foreign key, or another's refers to it: its rows are written by statements alone",
+            table.name.shown()
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Tells of rows that come into a table with foreign keys.
+pub(crate) struct Teller {
+    of: Arc<InTransaction>,
+    table: u64,
+    /// Which columns the foreign keys are about.
+    places: Vec<usize>,
+    schema: SchemaRef,
+    budget: Arc<Budget>,
+}
+
+impl Teller {
+    /// `None` where nobody has to know.
+    ///
+    /// # Errors
+    /// None that a table's own columns have.
+    pub(crate) fn of(table: &TableEntry, running: &RunningStatement) -> Result<Option<Teller>> {
+        let Some(of) = running.transaction.as_ref().filter(|_| !table.rules.foreign_keys.is_empty()) else {
+            return Ok(None);
+        };
+        let columns = table.rules.foreign_keys.iter().flat_map(|key| &key.columns);
+        let (places, schema) = places_of(columns.map(String::as_str), table)?;
+        let budget = Arc::clone(running.statement.budget());
+        Ok(Some(Teller { of: Arc::clone(of), table: table.id, places, schema, budget }))
+    }
+
+    /// Rows came, which have the table's columns.
+    ///
+    /// # Errors
+    /// No memory for them.
+    pub(crate) fn tell(&self, rows: &RecordBatch) -> Result<()> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        let values = self.places.iter().map(|place| Arc::clone(rows.column(*place))).collect();
+        let rows = RecordBatch::try_new(Arc::clone(&self.schema), values)?;
+        self.of.changes.came(self.table, rows, &self.budget)
+    }
+}
+
+/// Columns of a table by their names, each once.
+fn places_of<'a>(columns: impl Iterator<Item = &'a str>, table: &TableEntry) -> Result<(Vec<usize>, SchemaRef)> {
+    let mut names: Vec<&str> = columns.collect();
+    names.sort_unstable();
+    names.dedup();
+    let places = names.iter().map(|name| Ok(table.base.schema.index_of(name)?)).collect::<Result<Vec<_>>>()?;
+    let fields = places.iter().map(|place| table.base.schema.field(*place).clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Ok((places, schema))
+}
+
+/// Tells of rows that go, while they are there.
+///
+/// # Errors
+/// No memory for their keys.
+pub(crate) fn told_of_going(
+    table: &TableEntry,
+    ids: &ArrayRef,
+    went: Went,
+    running: &RunningStatement,
+) -> Result<()> {
+    let Some((of, rows)) = keys_of(table, ids, running)? else { return Ok(()) };
+    of.changes.went(table.id, rows, went, running.statement.budget())
+}
+
+/// Tells of rows that are others from now on, which have the table's columns.
+///
+/// # Errors
+/// No memory for their keys.
+pub(crate) fn told_of_changing(
+    table: &TableEntry,
+    ids: &ArrayRef,
+    new: &RecordBatch,
+    running: &RunningStatement,
+) -> Result<()> {
+    let Some((of, old)) = keys_of(table, ids, running)? else { return Ok(()) };
+    let kept = as_kept(fitted(new, &table.base.schema)?, table)?;
+    let (places, schema) = places_of(old.schema_ref().fields().iter().map(|field| field.name().as_str()), table)?;
+    let values = places.iter().map(|place| Arc::clone(kept.column(*place))).collect();
+    let new = RecordBatch::try_new(schema, values)?;
+    of.changes.changed(table.id, (old, new), running.statement.budget())
+}
+
+/// The values of rows in the columns that others refer to; `None` where nobody does.
+fn keys_of<'a>(
+    table: &TableEntry,
+    ids: &ArrayRef,
+    running: &'a RunningStatement,
+) -> Result<Option<(&'a InTransaction, RecordBatch)>> {
+    let Some(of) = running.transaction.as_deref().filter(|_| !ids.is_empty()) else { return Ok(None) };
+    let columns = referring(&running.catalog, table.id).flat_map(|(_, key)| &key.to_columns);
+    let (places, schema) = places_of(columns.map(String::as_str), table)?;
+    if places.is_empty() {
+        return Ok(None);
+    }
+    let ids = ids.as_primitive_opt::<UInt64Type>();
+    let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
+    let rows = table.places(ids.values().iter().copied())?;
+    let values = table.columns_at(&rows, &places)?;
+    Ok(Some((of, RecordBatch::try_new(schema, values)?)))
+}
+
+/// What follows from what a statement has told, in a state of the transaction that has it.
+///
+/// # Errors
+/// No memory.
+pub(crate) fn steps(changes: Vec<RowChange>, state: &CatalogState) -> Result<Vec<Step>> {
+    let mut steps = Vec::new();
+    for change in changes {
+        match change {
+            RowChange::Came { table, rows } => {
+                let Some(child) = state.by_id(table) else { continue };
+                for key in &child.rules.foreign_keys {
+                    let values = named(&rows, &key.columns)?;
+                    steps.push(Step { child: table, key: key.name.clone(), what: What::Came(values) });
+                }
+            }
+            RowChange::Went { table, rows, went } => {
+                for (child, key) in referring(state, table) {
+                    let values = named(&rows, &key.to_columns)?;
+                    steps.push(Step { child: child.id, key: key.name.clone(), what: What::Went(values, went) });
+                }
+            }
+            RowChange::Changed { table, old, new } => {
+                for (child, key) in referring(state, table) {
+                    let (old, new) = (named(&old, &key.to_columns)?, named(&new, &key.to_columns)?);
+                    let changed = differing(&old, &new)?;
+                    let (old, new) = (filter_record_batch(&old, &changed)?, filter_record_batch(&new, &changed)?);
+                    if old.num_rows() > 0 {
+                        steps.push(Step { child: child.id, key: key.name.clone(), what: What::Changed(old, new) });
+                    }
+                }
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// The columns of these names, in their order.
+fn named(rows: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
+    let places = names.iter().map(|name| Ok(rows.schema().index_of(name)?)).collect::<Result<Vec<_>>>()?;
+    Ok(rows.project(&places)?)
+}
+
+fn encoded(rows: &RecordBatch) -> Result<Vec<Vec<u8>>> {
+    let fields = rows.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
+    let rows = RowConverter::new(fields)?.convert_columns(rows.columns())?;
+    Ok(rows.iter().map(|row| row.data().to_vec()).collect())
+}
+
+/// Whether each row is another one afterwards.
+fn differing(old: &RecordBatch, new: &RecordBatch) -> Result<BooleanArray> {
+    let (old, new) = (encoded(old)?, encoded(new)?);
+    Ok(old.iter().zip(&new).map(|(old, new)| Some(old != new)).collect())
+}
+
+/// Each row once, without those with a NULL.
+fn distinct(rows: &RecordBatch) -> Result<RecordBatch> {
+    let mut seen = HashSet::new();
+    let keys = encoded(rows)?;
+    let is_whole = |row: usize| rows.columns().iter().all(|column| column.is_valid(row));
+    let wanted: BooleanArray =
+        keys.into_iter().enumerate().map(|(row, key)| Some(is_whole(row) && seen.insert(key))).collect();
+    Ok(filter_record_batch(rows, &wanted)?)
+}
+
+/// Does what follows: in a statement of the transaction.
+///
+/// # Errors
+/// A row would refer to one that is not there; those of writing rows that refer to it.
+pub(crate) fn carry_out(step: &Step, running: &Arc<RunningStatement>) -> Result<Done> {
+    let done = Ok(Done::new("FOREIGN KEY"));
+    let Some(child) = running.catalog.by_id(step.child).cloned() else { return done };
+    let Some(key) = child.rules.foreign_keys.iter().find(|key| key.name == step.key).cloned() else { return done };
+    let Some(parent) = running.catalog.by_id(key.to).cloned() else { return done };
+    match &step.what {
+        What::Came(rows) => came(&child, &key, &parent, rows, running)?,
+        What::Went(rows, went) => {
+            let lost = lost(&key, &parent, rows, running)?;
+            if lost.num_rows() == 0 {
+                return done;
+            }
+            let action = match went {
+                Went::Deleted => key.on_delete,
+                Went::Updated if matches!(key.on_update, OnChange::Cascade) => {
+                    return Err(Error::Unsupported(format!(
+                        "a key that other rows refer to, ON UPDATE CASCADE, changes by UPDATE alone, not by MERGE or ON \
+                         CONFLICT (foreign key '{}' of table '{}')",
+                        key.name,
+                        child.name.shown()
+                    )));
+                }
+                Went::Updated => key.on_update,
+            };
+            follow(&child, &key, &parent, (&lost, None), action, running)?;
+        }
+        What::Changed(old, new) => {
+            let lost = lost(&key, &parent, old, running)?;
+            if lost.num_rows() == 0 {
+                return done;
+            }
+            // Those that somebody has still are no longer asked for.
+            let lost_keys: HashSet<Vec<u8>> = encoded(&lost)?.into_iter().collect();
+            let is_lost: BooleanArray = encoded(old)?.iter().map(|key| Some(lost_keys.contains(key))).collect();
+            let (old, new) = (filter_record_batch(old, &is_lost)?, filter_record_batch(new, &is_lost)?);
+            follow(&child, &key, &parent, (&old, Some(&new)), key.on_update, running)?;
+        }
+    }
+    done
+}
+
+/// The rows that new rows refer to are there, and stay.
+fn came(
+    child: &TableEntry,
+    key: &ForeignKey,
+    parent: &Arc<TableEntry>,
+    rows: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let Some(of) = &running.transaction else { return Err(running.wants_transaction()) };
+    if key.is_full {
+        let has_null = |row: usize| rows.columns().iter().any(|column| column.is_null(row));
+        let has_value = |row: usize| rows.columns().iter().any(|column| column.is_valid(row));
+        if (0..rows.num_rows()).any(|row| has_null(row) && has_value(row)) {
+            return Err(Error::execution(
+                SqlState::ForeignKeyViolation,
+                format!(
+                    "a row of table '{}' violates foreign key '{}': MATCH FULL allows NULL in all of ({}) or in none",
+                    child.name.shown(),
+                    key.name,
+                    key.columns.join(", ")
+                ),
+            ));
+        }
+    }
+    let rows = distinct(rows)?;
+    if rows.num_rows() == 0 {
+        return Ok(());
+    }
+    let running = to_be_written(of, parent, running)?;
+    let parent = running.catalog.by_id(parent.id).cloned().unwrap_or_else(|| Arc::clone(parent));
+    let found = found(key, &parent, &rows, &running)?;
+    if let Some(row) = found.iter().position(Option::is_none) {
+        let values: Vec<ArrayRef> = rows.columns().iter().map(|column| column.slice(row, 1)).collect();
+        return Err(Error::execution(
+            SqlState::ForeignKeyViolation,
+            format!(
+                "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
+                child.name.shown(),
+                key.name,
+                parent.name.shown(),
+                key.to_columns.join(", "),
+                shown(&values)
+            ),
+        ));
+    }
+    let id = |row: &Option<TableRow>| match row {
+        Some(TableRow::Base { segment, row }) => Some(u64::from(*segment) << 32 | u64::from(*row)),
+        _ => None,
+    };
+    let ids: Vec<u64> = found.iter().filter_map(id).collect();
+    let selected = SelectedOf { table: parent.id, kind: RowHold::KeyShare, wait: Wait::Waits, ids };
+    let rows = SelectedRows {
+        schema: Arc::new(Schema::empty()),
+        batches: Vec::new(),
+        tables: vec![selected],
+        limit: None,
+    };
+    *of.wanted.lock() = Some(WantedLocks::Rows(rows));
+    Ok(())
+}
+
+/// For each key the row of the table that is referred to which has it.
+fn found(
+    key: &ForeignKey,
+    parent: &Arc<TableEntry>,
+    rows: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<Vec<Option<TableRow>>> {
+    parent.load_all(running)?;
+    let is_it = |index: &crate::catalog::index::IndexEntry| {
+        index.columns.len() == key.to_columns.len() && key.to_columns.iter().all(|column| index.is_over(column))
+    };
+    let index = parent.unique_indexes().enumerate().find(|(_, index)| is_it(index));
+    let (number, index) = index.ok_or_else(|| {
+        Error::Internal(format!("foreign key '{}' refers to columns that are no key", key.name))
+    })?;
+    let mut values = Vec::with_capacity(index.columns.len());
+    for column in &index.columns {
+        let place = key.to_columns.iter().position(|of| of == column);
+        let place = place.ok_or_else(|| Error::Internal("a key without one of its columns".into()))?;
+        let data_type = parent.base.schema.field_with_name(column)?.data_type();
+        // What the other type does not have is no key.
+        values.push(arrow::compute::cast(rows.column(place), data_type)?);
+    }
+    let keys = Keys::new(&values)?;
+    let pin = parent.newest_keys();
+    let found = parent.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel())?;
+    running.check()?;
+    match found {
+        FoundKeys::Rows(found) => Ok(found),
+        FoundKeys::Clash => Err(Error::Internal("keys of a table without a delta clash".into())),
+    }
+}
+
+/// Those of the keys that no row of the table has any more, each once.
+fn lost(
+    key: &ForeignKey,
+    parent: &Arc<TableEntry>,
+    rows: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<RecordBatch> {
+    let rows = distinct(rows)?;
+    if rows.num_rows() == 0 {
+        return Ok(rows);
+    }
+    let found = found(key, parent, &rows, running)?;
+    let is_lost: BooleanArray = found.iter().map(|row| Some(row.is_none())).collect();
+    Ok(filter_record_batch(&rows, &is_lost)?)
+}
+
+/// Does to rows that refer to keys which are gone what the foreign key says.
+fn follow(
+    child: &Arc<TableEntry>,
+    key: &ForeignKey,
+    parent: &TableEntry,
+    (old, new): (&RecordBatch, Option<&RecordBatch>),
+    action: OnChange,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let by_update = new.is_some();
+    not_by_others(child, key, old, running)?;
+    let none = Returned::default();
+    match action {
+        OnChange::NoAction | OnChange::Restrict => {
+            child.load_all(running)?;
+            let rows = referring_rows(child, key, old)?.project(key.columns.iter().map(|name| of_child(name)))?;
+            let rows = query::run(rows.limit(0, Some(1))?.build()?, Arc::clone(running), true)?.collect_all()?;
+            let Some(row) = rows.iter().find(|batch| batch.num_rows() > 0) else { return Ok(()) };
+            let values: Vec<ArrayRef> = row.columns().iter().map(|column| column.slice(0, 1)).collect();
+            Err(Error::execution(
+                SqlState::ForeignKeyViolation,
+                format!(
+                    "a row of table '{}' cannot be {}: foreign key '{}' of table '{}' refers to ({}) = ({})",
+                    parent.name.shown(),
+                    if by_update { "changed" } else { "taken away" },
+                    key.name,
+                    child.name.shown(),
+                    key.to_columns.join(", "),
+                    shown(&values)
+                ),
+            ))
+        }
+        OnChange::Cascade if !by_update => as_small_writer(&child.name, running, |child, running| {
+            child.load_all(running)?;
+            write::delete(child, referring_rows(child, key, old)?.build()?, &none, running).map(drop)
+        }),
+        action => as_small_writer(&child.name, running, |child, running| {
+            child.load_all(running)?;
+            let plan = match (action, new) {
+                (OnChange::Cascade, Some(new)) => joined(child, key, old, Some(new))?,
+                _ => referring_rows(child, key, old)?,
+            };
+            let outputs = child.base.schema.fields().iter().map(|field| {
+                let place = key.columns.iter().position(|column| column == field.name());
+                let value = match (place, action) {
+                    (None, _) => of_child(field.name()),
+                    (Some(place), OnChange::Cascade) => Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}"))),
+                    (Some(_), OnChange::SetDefault) => match child.defaults.get(field.name()) {
+                        Some(default) => bound(&default.expr, Some(&running.sequences())),
+                        None => lit(ScalarValue::try_from(field.data_type())?),
+                    },
+                    (Some(_), _) => lit(ScalarValue::try_from(field.data_type())?),
+                };
+                let is_same = place.is_none();
+                let value = if is_same { value } else { datafusion_expr::cast(value, field.data_type().clone()) };
+                Ok(value.alias(field.name()))
+            });
+            let plan = plan.project(outputs.collect::<Result<Vec<_>>>()?)?.build()?;
+            write::update(child, plan, &none, running).map(drop)
+        }),
+    }
+}
+
+/// What the table that refers, and the keys, are called in plans.
+const CHILD: &str = "child";
+const KEYS: &str = "keys";
+
+fn of_child(column: &str) -> Expr {
+    Expr::Column(ColumnName::new(Some(CHILD), column))
+}
+
+/// The rows of a table that refer to some keys.
+fn referring_rows(child: &TableEntry, key: &ForeignKey, keys: &RecordBatch) -> Result<LogicalPlanBuilder> {
+    let [column] = &key.columns[..] else { return joined(child, key, keys, None) };
+    if keys.num_rows() > LISTED_MAX {
+        return joined(child, key, keys, None);
+    }
+    let data_type = child.base.schema.field_with_name(column)?.data_type();
+    let values = arrow::compute::cast(keys.column(0), data_type)?;
+    let values = (0..values.len()).filter(|row| values.is_valid(*row));
+    let cast = arrow::compute::cast(keys.column(0), data_type)?;
+    let values = values.map(|row| Ok(lit(ScalarValue::try_from_array(&cast, row)?))).collect::<Result<Vec<_>>>()?;
+    let condition = match &values[..] {
+        [] => lit(false),
+        [one] => of_child(column).eq(one.clone()),
+        _ => of_child(column).in_list(values, false),
+    };
+    Ok(scan(child)?.filter(condition)?)
+}
+
+fn scan(child: &TableEntry) -> Result<LogicalPlanBuilder> {
+    Ok(LogicalPlanBuilder::scan(TableReference::bare(CHILD), Arc::new(StoredSource::new(child)), None)?)
+}
+
+/// The rows of a table that refer to some keys, beside these and what has become of them.
+fn joined(
+    child: &TableEntry,
+    key: &ForeignKey,
+    old: &RecordBatch,
+    new: Option<&RecordBatch>,
+) -> Result<LogicalPlanBuilder> {
+    let mut fields = Vec::new();
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    for (place, name) in key.columns.iter().enumerate() {
+        let data_type = child.base.schema.field_with_name(name)?.data_type();
+        fields.push(Field::new(format!("old {place}"), data_type.clone(), true));
+        columns.push(arrow::compute::cast(old.column(place), data_type)?);
+    }
+    for (place, column) in new.iter().flat_map(|new| new.columns().iter().enumerate()) {
+        fields.push(Field::new(format!("new {place}"), column.data_type().clone(), true));
+        columns.push(Arc::clone(column));
+    }
+    let keys = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+    let keys = LogicalPlanBuilder::scan(TableReference::bare(KEYS), GivenSource::table(keys), None)?.build()?;
+    let left: Vec<ColumnName> = key.columns.iter().map(|name| ColumnName::new(Some(CHILD), name)).collect();
+    let right: Vec<ColumnName> =
+        (0..key.columns.len()).map(|place| ColumnName::new(Some(KEYS), format!("old {place}"))).collect();
+    Ok(scan(child)?.join(keys, JoinType::Inner, (left, right), None)?)
+}
+
+/// A transaction that sees one state does not see rows that others have written since, which may refer to keys that it
+/// takes away.
+fn not_by_others(
+    child: &TableEntry,
+    key: &ForeignKey,
+    keys: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    let Some(of) = running.transaction.as_deref() else { return Ok(()) };
+    if of.level == Level::ReadCommitted || child.meta.last_write() <= of.writes_before {
+        return Ok(());
+    }
+    let now = Arc::new(running.over(running.inner.catalog.snapshot()));
+    let Some(child) = now.catalog.by_id(child.id).cloned() else { return Ok(()) };
+    child.load_all(&now)?;
+    let rows = referring_rows(&child, key, keys)?.limit(0, Some(1))?.build()?;
+    let rows = query::run(rows, now, true)?.collect_all()?;
+    match rows.iter().any(|batch| batch.num_rows() > 0) {
+        true => Err(Error::Serialization(format!(
+            "another transaction has written table '{}', whose foreign key '{}' refers to a key that goes",
+            child.name.shown(),
+            key.name
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Looks whether all rows of a table refer to rows that are there.
+///
+/// # Errors
+/// One does not.
+pub(crate) fn is_kept_by_all(
+    child: &TableEntry,
+    key: &ForeignKey,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
+    child.load_all(running)?;
+    let (state, _) = crate::statements::alter_column::over(child, running)?;
+    let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    let columns: Vec<Expr> = key.columns.iter().map(|name| of_child(name)).collect();
+    let rows = scan(child)?.project(columns)?.build()?;
+    for batch in query::run(rows, Arc::clone(&over), true)? {
+        let batch = batch?;
+        let rows = RecordBatch::try_new_with_options(
+            batch.schema(),
+            batch.columns().to_vec(),
+            &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+        )?;
+        let Some(parent) = over.catalog.by_id(key.to).cloned() else { continue };
+        let wanted = distinct(&rows)?;
+        if wanted.num_rows() == 0 {
+            continue;
+        }
+        let merged = crate::statements::writer::merged(&parent, &over)?;
+        let found = found(key, &merged.0, &wanted, &merged.1)?;
+        if let Some(row) = found.iter().position(Option::is_none) {
+            let row = UInt32Array::from(vec![row as u32]);
+            let values = wanted.columns().iter().map(|column| Ok(take(column, &row, None)?));
+            let values = values.collect::<Result<Vec<ArrayRef>>>()?;
+            return Err(Error::execution(
+                SqlState::ForeignKeyViolation,
+                format!(
+                    "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
+                    child.name.shown(),
+                    key.name,
+                    parent.name.shown(),
+                    key.to_columns.join(", "),
+                    shown(&values)
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The first foreign key of another table that refers to a table.
+pub(crate) fn first_referring<'a>(
+    state: &'a CatalogState,
+    table: &TableEntry,
+) -> Option<(&'a Arc<TableEntry>, &'a ForeignKey)> {
+    let own = table.id;
+    referring(state, own).find(move |(child, _)| child.id != own)
+}
+
+/// A foreign key of another table that refers to these columns, in whatever order.
+pub(crate) fn referring_to<'a>(
+    state: &'a CatalogState,
+    table: u64,
+    columns: &[String],
+) -> Option<(&'a Arc<TableEntry>, &'a ForeignKey)> {
+    referring(state, table).find(|(_, key)| {
+        key.to_columns.len() == columns.len() && key.to_columns.iter().all(|column| columns.contains(column))
+    })
+}
+
+/// Refuses to change a column that a foreign key is about, of the table or of another one.
+///
+/// # Errors
+/// One is.
+pub(crate) fn is_of_none(state: &CatalogState, table: &TableEntry, column: &str, verb: &str) -> Result<()> {
+    let is = |columns: &[String]| columns.iter().any(|of| of == column);
+    let own = table.rules.foreign_keys.iter().find(|key| is(&key.columns)).map(|key| (&table.name, key));
+    let other = referring(state, table.id).find(|(_, key)| is(&key.to_columns)).map(|(child, key)| (&child.name, key));
+    match own.or(other) {
+        Some((of, key)) => Err(Error::plan(
+            SqlState::DependentObjectsStillExist,
+            format!(
+                "column '{column}' cannot be {verb}: foreign key '{}' of table '{}' is about it; drop that first",
+                key.name,
+                of.shown()
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to drop or rename a column that another table's foreign key refers to.
+///
+/// # Errors
+/// One does.
+pub(crate) fn is_not_referred_to(state: &CatalogState, table: &TableEntry, column: &str, verb: &str) -> Result<()> {
+    let is_other = |(child, key): &(&Arc<TableEntry>, &ForeignKey)| {
+        child.id != table.id && key.to_columns.iter().any(|of| of == column)
+    };
+    match referring(state, table.id).find(is_other) {
+        Some(_) => is_of_none(state, table, column, verb),
+        None => Ok(()),
+    }
+}
+
+/// The error of TRUNCATE of a table that another one refers to.
+pub(crate) fn not_emptied(table: &TableEntry, child: &TableEntry, key: &ForeignKey) -> Error {
+    Error::plan(
+        SqlState::FeatureNotSupported,
+        format!(
+            "table '{}' cannot be emptied by itself: foreign key '{}' of table '{}' refers to it; name both tables, or \
+             write CASCADE",
+            table.name.shown(),
+            key.name,
+            child.name.shown()
+        ),
+    )
+}
+
+/// Refuses to drop or replace a table that another's foreign key refers to.
+///
+/// # Errors
+/// One does.
+pub(crate) fn is_referred_to_by_none(state: &CatalogState, table: &TableEntry) -> Result<()> {
+    match first_referring(state, table) {
+        Some((child, key)) => Err(Error::plan(
+            SqlState::DependentObjectsStillExist,
+            format!(
+                "table '{}' is referred to by foreign key '{}' of table '{}'; drop that first, or use CASCADE",
+                table.name.shown(),
+                key.name,
+                child.name.shown()
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What a change was told of is put together, so that each is looked at once.
+pub(crate) fn together(changes: Vec<RowChange>) -> Result<Vec<RowChange>> {
+    let mut all: HashMap<(u64, u8), Vec<RowChange>> = HashMap::new();
+    let mut order: Vec<(u64, u8)> = Vec::new();
+    for change in changes {
+        let key = match &change {
+            RowChange::Came { table, .. } => (*table, 0),
+            RowChange::Went { table, went: Went::Deleted, .. } => (*table, 1),
+            RowChange::Went { table, went: Went::Updated, .. } => (*table, 2),
+            RowChange::Changed { table, .. } => (*table, 3),
+        };
+        if !all.contains_key(&key) {
+            order.push(key);
+        }
+        all.entry(key).or_default().push(change);
+    }
+    let mut together = Vec::with_capacity(order.len());
+    for key in order {
+        let changes = all.remove(&key).unwrap_or_default();
+        let mut batches: (Vec<RecordBatch>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
+        let mut last = None;
+        for change in changes {
+            match change {
+                RowChange::Came { rows, .. } => batches.0.push(rows),
+                RowChange::Went { rows, went, .. } => {
+                    last = Some(went);
+                    batches.0.push(rows);
+                }
+                RowChange::Changed { old, new, .. } => {
+                    batches.0.push(old);
+                    batches.1.push(new);
+                }
+            }
+        }
+        let of = |batches: &[RecordBatch]| Ok::<_, Error>(concat_batches(&batches[0].schema(), batches)?);
+        if batches.0.is_empty() {
+            continue;
+        }
+        let rows = of(&batches.0)?;
+        together.push(match (key.1, last) {
+            (0, _) => RowChange::Came { table: key.0, rows },
+            (3, _) => RowChange::Changed { table: key.0, old: rows, new: of(&batches.1)? },
+            (_, went) => RowChange::Went { table: key.0, rows, went: went.unwrap_or(Went::Updated) },
+        });
+    }
+    Ok(together)
+}
+
+/// A name for keys that nobody gave one.
+pub(crate) fn usual_name(table: &str, columns: &[String]) -> String {
+    format!("{table}_{}_fkey", columns.join("_"))
+}
