@@ -37,6 +37,7 @@ use crate::sql::{
 };
 use crate::stack::deep;
 use crate::statements::copy;
+use crate::statements::dropping;
 use crate::statements::ddl;
 use crate::statements::explain;
 use crate::statements::index;
@@ -296,6 +297,11 @@ impl Session {
                 ast::Statement::Merge(of) => return merge::merge(of, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
+                ast::Statement::Drop { object_type, names, if_exists, cascade, .. }
+                    if dropping::is_of_several(*object_type, names, *cascade) =>
+                {
+                    return dropping::drop_all(*object_type, names, (*if_exists, *cascade), running).map(Outcome::Done);
+                }
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
                     return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);
                 }

@@ -25,7 +25,7 @@ pub(crate) const LENGTH: &str = "nearside.length";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Length {
     /// Characters.
-    chars: usize,
+    pub chars: usize,
     /// CHAR(n): blanks at the end are dropped.
     fixed: bool,
 }

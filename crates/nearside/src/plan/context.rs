@@ -115,7 +115,7 @@ impl PlanContext<'_> {
             return self.system.settings(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        self.system.information(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
+        self.system.information(&name.table, (&self.describe(), &self.catalog), self.planner)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without

@@ -55,9 +55,14 @@ pub(crate) trait SystemTables {
     /// A function that a session asks about itself, with what it answers; `None` for other functions.
     fn session_function(&self, name: &str, planner: &Planner, of: &OfSession) -> Option<Arc<ScalarUDF>>;
 
-    /// The rows of a view of `information_schema`; `None` where there is no such view.
+    /// The rows of a view of `information_schema`, of what there is; `None` where there is no such view.
     ///
     /// # Errors
     /// None that rows of the catalog have.
-    fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>>;
+    fn information(
+        &self,
+        view: &str,
+        all: (&Descriptions, &CatalogState),
+        planner: &Planner,
+    ) -> Result<Option<Arc<dyn TableSource>>>;
 }

@@ -76,7 +76,7 @@ pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
-pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
+pub(crate) use sequences::{ColumnChange, OwnedBy, DefinitionStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
@@ -120,7 +120,7 @@ pub(crate) enum AnyStatement {
     /// `BACKUP DATABASE TO 'folder'`.
     Backup(String),
     /// `CREATE SEQUENCE` and its like.
-    Sequence(SequenceStatement),
+    Sequence(DefinitionStatement),
     /// `VACUUM`, `ANALYZE`.
     Upkeep(Upkeep),
     /// `DISCARD`, `RESET ALL` and their like.
@@ -284,8 +284,8 @@ pub(crate) fn only(sql: &str) -> Result<Written> {
     }
 }
 
-/// Takes LOCAL or SESSION off a SET, and RESTRICT off a TRUNCATE, which is what it does anyway; whether LOCAL was
-/// there.
+/// Takes LOCAL or SESSION off a SET, and RESTRICT and CONTINUE IDENTITY off a TRUNCATE, which is what it does anyway;
+/// whether LOCAL was there.
 pub(crate) fn take_local(statement: &mut Statement) -> bool {
     let Statement::Statement(inner) = statement else { return false };
     match inner.as_mut() {
@@ -295,7 +295,8 @@ pub(crate) fn take_local(statement: &mut Statement) -> bool {
         }
         ast::Statement::Set(ast::Set::SetTimeZone { local, .. }) => std::mem::take(local),
         ast::Statement::Truncate(truncate) => {
-            truncate.cascade = None;
+            truncate.cascade.take_if(|cascade| *cascade == ast::CascadeOption::Restrict);
+            truncate.identity.take_if(|identity| *identity == ast::TruncateIdentityOption::Continue);
             false
         }
         _ => false,

@@ -128,8 +128,7 @@ fn without_regclass(function: &mut Function) {
     if let FunctionArguments::List(list) = &mut function.args
         && is_of_sequence
         && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(name))) = list.args.first_mut()
-        && let Expr::Cast { expr, data_type: ast::DataType::Custom(to, _), .. } = name
-        && is_called(to, "regclass")
+        && let Expr::Cast { expr, data_type: ast::DataType::Regclass, .. } = name
     {
         let inner = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
         *name = inner;

@@ -15,9 +15,9 @@ use crate::error::{Error, Position, Result, syntax};
 /// The column that a sequence is to belong to: `OWNED BY t.c`, `OWNED BY NONE`.
 pub(crate) type OwnedBy = Option<(ObjectName, String)>;
 
-/// A statement about sequences.
+/// A statement about sequences, or about how columns are numbered, or the names of constraints.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum SequenceStatement {
+pub(crate) enum DefinitionStatement {
     /// `CREATE SEQUENCE`.
     Create { name: ObjectName, if_not_exists: bool, options: SequenceOptions, owned_by: Option<OwnedBy> },
     /// `ALTER SEQUENCE` with options.
@@ -26,6 +26,8 @@ pub(crate) enum SequenceStatement {
     Rename { name: ObjectName, if_exists: bool, to: String },
     /// `DROP SEQUENCE`.
     Drop { names: Vec<ObjectName>, if_exists: bool, cascade: bool },
+    /// `ALTER TABLE .. RENAME CONSTRAINT .. TO ..`, which the other parser does not read.
+    Constraint { table: ObjectName, if_exists: bool, from: String, to: String },
     /// `ALTER TABLE .. ALTER COLUMN ..` about how it is numbered or computed.
     Column { table: ObjectName, if_exists: bool, column: String, change: ColumnChange },
 }
@@ -47,7 +49,7 @@ pub(crate) enum ColumnChange {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<SequenceStatement>> {
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<DefinitionStatement>> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let is = |token: Option<&TokenWithSpan>, wanted: &str| {
         matches!(token.map(|token| &token.token),
@@ -84,44 +86,50 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<SequenceState
     Ok(parsed)
 }
 
-fn create(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
+fn create(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let (options, owned_by) = options(parser, true)?;
-    Ok(SequenceStatement::Create { name, if_not_exists, options, owned_by })
+    Ok(DefinitionStatement::Create { name, if_not_exists, options, owned_by })
 }
 
-fn alter(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
+fn alter(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     if parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]) {
         let to = normalised(parser.parse_identifier()?);
-        return Ok(SequenceStatement::Rename { name, if_exists, to });
+        return Ok(DefinitionStatement::Rename { name, if_exists, to });
     }
     let (options, owned_by) = options(parser, true)?;
     if options == SequenceOptions::default() && owned_by.is_none() {
         return parser.expected("an option of a sequence, OWNED BY or RENAME TO", parser.peek_token());
     }
-    Ok(SequenceStatement::Alter { name, if_exists, options, owned_by })
+    Ok(DefinitionStatement::Alter { name, if_exists, options, owned_by })
 }
 
-fn drop_sequence(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
+fn drop_sequence(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;
     let cascade = parser.parse_keyword(Keyword::CASCADE);
     if !cascade {
         let _ = parser.parse_keyword(Keyword::RESTRICT);
     }
-    Ok(SequenceStatement::Drop { names, if_exists, cascade })
+    Ok(DefinitionStatement::Drop { names, if_exists, cascade })
 }
 
 /// `ALTER TABLE [IF EXISTS] t ALTER [COLUMN] c (ADD GENERATED | SET GENERATED | RESTART | DROP IDENTITY | DROP
 /// EXPRESSION)`; `None` for every other ALTER TABLE.
-fn alter_column(parser: &mut Parser<'_>) -> Result<Option<SequenceStatement>, ParserError> {
+fn alter_column(parser: &mut Parser<'_>) -> Result<Option<DefinitionStatement>, ParserError> {
     parser.expect_keywords(&[Keyword::ALTER, Keyword::TABLE])?;
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     // What is wrong with a name is for the other parser to say.
     let Ok(table) = parser.parse_object_name(false) else { return Ok(None) };
+    if parser.parse_keywords(&[Keyword::RENAME, Keyword::CONSTRAINT]) {
+        let from = normalised(parser.parse_identifier()?);
+        parser.expect_keyword(Keyword::TO)?;
+        let to = normalised(parser.parse_identifier()?);
+        return Ok(Some(DefinitionStatement::Constraint { table, if_exists, from, to }));
+    }
     if !parser.parse_keyword(Keyword::ALTER) {
         return Ok(None);
     }
@@ -177,7 +185,7 @@ fn alter_column(parser: &mut Parser<'_>) -> Result<Option<SequenceStatement>, Pa
     } else {
         return Ok(None);
     };
-    Ok(Some(SequenceStatement::Column { table, if_exists, column: normalised(column), change }))
+    Ok(Some(DefinitionStatement::Column { table, if_exists, column: normalised(column), change }))
 }
 
 /// `ALWAYS` or `BY DEFAULT`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{CheckConstraint, Expr, IndexColumn, TableConstraint};
+use sqlparser::ast::{CheckConstraint, Expr, Ident, IndexColumn, TableConstraint};
 
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
@@ -55,9 +55,9 @@ pub(crate) fn add(
             add_foreign_key(table, &WrittenForeignKey::of(key, None, None), running)
         }
         TableConstraint::PrimaryKey(key) => {
-            add_key(table, key.name.as_ref(), Origin::PrimaryKey, &key.columns, running)
+            add_key(table, key.name.as_ref(), Origin::PrimaryKey, columns_of(&key.columns)?, running)
         }
-        TableConstraint::Unique(key) => add_key(table, key.name.as_ref(), Origin::Unique, &key.columns, running),
+        TableConstraint::Unique(key) => add_key(table, key.name.as_ref(), Origin::Unique, columns_of(&key.columns)?, running),
         other => Err(Error::Unsupported(format!("ALTER TABLE .. ADD {other} is not supported"))),
     }
 }
@@ -178,18 +178,34 @@ pub(crate) fn foreign_key(
     })
 }
 
-fn add_key(
+/// Adds the keys of a column that was just added.
+///
+/// # Errors
+/// As [`add`].
+pub(crate) fn add_keys(
     table: &mut TableEntry,
-    name: Option<&sqlparser::ast::Ident>,
-    origin: Origin,
-    columns: &[IndexColumn],
+    column: &str,
+    keys: &[(Origin, Option<Ident>)],
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
+    keys.iter().try_for_each(|(origin, name)| add_key(table, name.as_ref(), *origin, vec![column.to_string()], running))
+}
+
+fn columns_of(columns: &[IndexColumn]) -> Result<Vec<String>> {
     let columns = columns.iter().map(|column| match &column.column.expr {
         Expr::Identifier(name) => Ok(normalised(name.clone())),
         other => Err(Error::Unsupported(format!("a key over {other} is not supported: it is over columns"))),
     });
-    let columns = columns.collect::<Result<Vec<String>>>()?;
+    columns.collect()
+}
+
+fn add_key(
+    table: &mut TableEntry,
+    name: Option<&Ident>,
+    origin: Origin,
+    columns: Vec<String>,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
     for column in &columns {
         column_index(&table.base.schema, column)?;
     }

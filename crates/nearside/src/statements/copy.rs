@@ -25,7 +25,7 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, SequenceStatement, columns_of, lengths, object_name, option_pairs, plan_statement, quoted,
+    AnyStatement, CopyFrom, DefinitionStatement, columns_of, lengths, object_name, option_pairs, plan_statement, quoted,
     statements, take_placement, take_rules,
 };
 use crate::statements::default_values::default_value;
@@ -411,7 +411,7 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 copy_from(copy, &step)
             }
             AnyStatement::Sequence(
-                statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
+                statement @ (DefinitionStatement::Create { .. } | DefinitionStatement::Alter { .. }),
             ) => sequences::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(

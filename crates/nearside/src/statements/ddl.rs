@@ -9,7 +9,9 @@ use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
-use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, RenameTableNameKind, Statement};
+use sqlparser::ast::{
+    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement,
+};
 use storage::TableVersion;
 
 use crate::catalog::defaults::ColumnDefault;
@@ -347,6 +349,7 @@ fn add_column(
     let mut column = column.clone();
     let mut written = WrittenRules::default();
     of_column(&mut column, &mut written)?;
+    let keys = take_keys(&mut column);
     let column = &column;
     let (field, default) = column_field(column, running)?;
     if table.base.schema.index_of(field.name()).is_ok() {
@@ -355,7 +358,8 @@ fn add_column(
     let length = Length::of_column(field.name(), &column.data_type)?;
     let differs = default.as_ref().is_some_and(|default| default.expr.is_volatile());
     if differs || !written.generated.is_empty() || !written.numbered.is_empty() {
-        return add_filled_column(table, (&field, default, length), &written, sequences, running);
+        add_filled_column(table, (&field, default, length), &written, sequences, running)?;
+        return constraints::add_keys(table, field.name(), &keys, running);
     }
     let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
     if let (Some(length), Some(given)) = (length, &mut value)
@@ -391,7 +395,23 @@ fn add_column(
         Arc::make_mut(&mut table.lengths).insert(field.name().clone(), length);
     }
     add_checks(table, &written, running)?;
-    add_foreign_keys(table, &written, running)
+    add_foreign_keys(table, &written, running)?;
+    constraints::add_keys(table, name, &keys, running)
+}
+
+/// Takes the keys off a new column's definition, each with its name: they are added once the column is there.
+fn take_keys(column: &mut ColumnDef) -> Vec<(Origin, Option<Ident>)> {
+    let mut keys = Vec::new();
+    column.options.retain(|option| {
+        let origin = match option.option {
+            ColumnOption::PrimaryKey(_) => Origin::PrimaryKey,
+            ColumnOption::Unique(_) => Origin::Unique,
+            _ => return true,
+        };
+        keys.push((origin, option.name.clone()));
+        false
+    });
+    keys
 }
 
 /// Conditions of a new column, which the rows that are there have to keep.
@@ -468,11 +488,7 @@ fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(
         return Err(Error::Internal("a column's definition planned to something else".into()));
     };
     if constraints.iter().next().is_some() {
-        return Err(Error::Unsupported(
-            "a key of a column that is added is not supported; ALTER TABLE .. ADD PRIMARY KEY or ADD UNIQUE comes \
-             behind it"
-                .into(),
-        ));
+        return Err(Error::Internal("a column's keys are added with it".into()));
     }
     let field = input.schema().field(0);
     if field.name() == ROW_ID {

@@ -103,13 +103,12 @@ pub(crate) fn drop_index(
             return Err(Error::plan(
                 SqlState::DependentObjectsStillExist,
                 format!(
-                    "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the \
-                     key, make a table of \
-                 the rows: CREATE TABLE .. AS SELECT * FROM {}",
+                    "index '{}' belongs to the key ({}) of table '{}'; ALTER TABLE {} DROP CONSTRAINT {} drops both",
                     name.shown(),
                     index.columns.join(", "),
                     table.name.shown(),
-                    table.name.shown()
+                    table.name.shown(),
+                    index.name
                 ),
             ));
         }

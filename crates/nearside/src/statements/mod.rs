@@ -8,6 +8,7 @@ pub(crate) mod ddl;
 pub(crate) mod default_values;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod dropping;
 pub(crate) mod explain;
 pub(crate) mod index;
 pub(crate) mod kept;

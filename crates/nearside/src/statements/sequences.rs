@@ -20,8 +20,9 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
-use crate::sql::{ColumnChange, Numbered, OwnedBy, SequenceStatement, name_of_text, object_name, quoted};
+use crate::sql::{ColumnChange, Numbered, OwnedBy, DefinitionStatement, name_of_text, object_name, quoted};
 use crate::statements::defaults;
+use crate::statements::constraints;
 use crate::statements::rules;
 use crate::statements::writer::as_owner;
 
@@ -29,17 +30,30 @@ use crate::statements::writer::as_owner;
 ///
 /// # Errors
 /// Names that are taken or that there are not, options that do not go together, others that depend on what is dropped.
-pub(crate) fn run(statement: &SequenceStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(crate) fn run(statement: &DefinitionStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        SequenceStatement::Create { name, if_not_exists, options, owned_by } => {
+        DefinitionStatement::Create { name, if_not_exists, options, owned_by } => {
             create((name, *if_not_exists), options, owned_by.as_ref(), running)
         }
-        SequenceStatement::Alter { name, if_exists, options, owned_by } => {
+        DefinitionStatement::Alter { name, if_exists, options, owned_by } => {
             alter((name, *if_exists), options, owned_by.as_ref(), running)
         }
-        SequenceStatement::Rename { name, if_exists, to } => rename(name, *if_exists, to, running),
-        SequenceStatement::Drop { names, if_exists, cascade } => drop_all(names, *if_exists, *cascade, running),
-        SequenceStatement::Column { table, if_exists, column, change } => {
+        DefinitionStatement::Rename { name, if_exists, to } => rename(name, *if_exists, to, running),
+        DefinitionStatement::Drop { names, if_exists, cascade } => drop_all(names, *if_exists, *cascade, running),
+        DefinitionStatement::Constraint { table, if_exists, from, to } => {
+            let name = object_name(table)?;
+            if *if_exists && running.catalog.get(&name).is_none() {
+                return Ok(Done::new("ALTER TABLE"));
+            }
+            as_owner(&name, running, |table, running| {
+                let mut changed = table.clone();
+                constraints::rename(&mut changed, from, to, running)?;
+                let changed = indexed(changed, running)?;
+                running.home.commit(|state| state.put_table((*table.name).clone(), changed))?;
+                Ok(Done::new("ALTER TABLE"))
+            })
+        }
+        DefinitionStatement::Column { table, if_exists, column, change } => {
             let name = object_name(table)?;
             if *if_exists && running.catalog.get(&name).is_none() {
                 return Ok(Done::new("ALTER TABLE"));

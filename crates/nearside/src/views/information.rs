@@ -8,9 +8,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
-use super::functions;
+use super::{constraints, functions};
 use super::rows::Columns;
-use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
+use crate::catalog::lengths::Length;
+use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
@@ -18,17 +19,41 @@ use crate::plan::system::{Descriptions, TableDescription};
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
-const VIEWS: [&str; 7] = ["tables", "views", "columns", "df_settings", "schemata", "routines", "parameters"];
+const VIEWS: [&str; 13] = [
+    "tables",
+    "views",
+    "columns",
+    "df_settings",
+    "schemata",
+    "routines",
+    "parameters",
+    "sequences",
+    "table_constraints",
+    "key_column_usage",
+    "referential_constraints",
+    "check_constraints",
+    "constraint_column_usage",
+];
 
 /// The rows of a view; `None` where there is no such view.
 ///
 /// # Errors
 /// None that rows of the catalog have.
-pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
+pub(crate) fn table(
+    view: &str,
+    (all, state): (&Descriptions, &CatalogState),
+    planner: &Planner,
+) -> Result<Option<Arc<dyn TableSource>>> {
     let rows = match view.to_ascii_lowercase().as_str() {
         "tables" => tables(all),
         "views" => views(all),
-        "columns" => columns(all),
+        "columns" => columns(all, state),
+        "sequences" => constraints::sequences(state),
+        "table_constraints" => constraints::table_constraints(state),
+        "key_column_usage" => constraints::key_column_usage(state),
+        "referential_constraints" => constraints::referential_constraints(state),
+        "check_constraints" => constraints::check_constraints(state),
+        "constraint_column_usage" => constraints::constraint_column_usage(state),
         "schemata" => schemata(all),
         "routines" => functions::routines(planner),
         "parameters" => functions::parameters(planner),
@@ -73,7 +98,7 @@ fn schemata(all: &Descriptions) -> Columns {
         .text("sql_path", none())
 }
 
-fn columns(all: &Descriptions) -> Columns {
+fn columns(all: &Descriptions, state: &CatalogState) -> Columns {
     let rows: Vec<(&str, &str, usize, &Field)> = each(all)
         .flat_map(|(schema, name, table)| {
             table.schema.fields().iter().enumerate().map(move |(i, field)| (schema, name, i, field.as_ref()))
@@ -81,22 +106,74 @@ fn columns(all: &Descriptions) -> Columns {
         .collect();
     let numeric = || rows.iter().map(|row| numeric(row.3.data_type()));
     let unknown = || rows.iter().map(|_| None::<u64>);
+    let table = |row: &(&str, &str, usize, &Field)| {
+        let name = Name { schema: row.0.into(), table: row.1.into() };
+        state.table(&name).ok().cloned()
+    };
+    let of_table: Vec<Option<Arc<TableEntry>>> = rows.iter().map(table).collect();
+    let each_of = || rows.iter().zip(&of_table).map(|(row, table)| (row.3.name(), table.as_ref()));
+    let default = |(column, table): (&String, Option<&Arc<TableEntry>>)| {
+        let table = table.filter(|table| !table.rules.identities.contains_key(column))?;
+        table.defaults.get(column).map(|default| default.text.to_string())
+    };
+    let identity =
+        |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.rules.identities.get(column).copied();
+    let computed = |(column, table): (&String, Option<&Arc<TableEntry>>)| {
+        table?.rules.generated.get(column).map(|computed| computed.text.to_string())
+    };
+    let length = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.lengths.get(column).copied();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
         .text("column_name", rows.iter().map(|row| Some(row.3.name())))
         .number("ordinal_position", rows.iter().map(|row| Some(row.2 as u64 + 1)))
-        .text("column_default", rows.iter().map(|_| None::<&str>))
+        .text("column_default", each_of().map(default))
         .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
-        .text("data_type", rows.iter().map(|row| Some(sql_type(row.3.data_type()))))
-        .number("character_maximum_length", unknown())
+        .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
+        .number("character_maximum_length", each_of().map(|of| length(of).map(|length| length.chars as u64)))
         .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
         .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
         .number("numeric_precision_radix", numeric().map(|n| n.map(|n| n.1)))
         .number("numeric_scale", numeric().map(|n| n.and_then(|n| n.2)))
         .number("datetime_precision", unknown())
         .text("interval_type", rows.iter().map(|_| None::<&str>))
+        .text("is_identity", each_of().map(|of| Some(if identity(of).is_some() { "YES" } else { "NO" })))
+        .text(
+            "identity_generation",
+            each_of().map(|of| identity(of).map(|always| if always { "ALWAYS" } else { "BY DEFAULT" })),
+        )
+        .text("is_generated", each_of().map(|of| Some(if computed(of).is_some() { "ALWAYS" } else { "NEVER" })))
+        .text("generation_expression", each_of().map(computed))
+}
+
+/// A type under the name that PostgreSQL's catalog has for it.
+fn type_name(data_type: &DataType, length: Option<Length>) -> String {
+    let name = match data_type {
+        DataType::Boolean => "boolean",
+        DataType::Int16 => "smallint",
+        DataType::Int32 => "integer",
+        DataType::Int64 => "bigint",
+        DataType::Float32 => "real",
+        DataType::Float64 => "double precision",
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
+            "numeric"
+        }
+        of if of.is_string() => match length {
+            Some(length) if length.is_fixed() => "character",
+            Some(_) => "character varying",
+            None => "text",
+        },
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "bytea",
+        DataType::Date32 | DataType::Date64 => "date",
+        DataType::Time32(_) | DataType::Time64(_) => "time without time zone",
+        DataType::Timestamp(_, None) => "timestamp without time zone",
+        DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+        DataType::Interval(_) => "interval",
+        DataType::List(_) | DataType::LargeList(_) => "ARRAY",
+        other => return sql_type(other),
+    };
+    name.into()
 }
 
 /// Most bytes of a text.

@@ -9,6 +9,7 @@
 //! then.
 
 mod balancing;
+mod constraints;
 mod deltas;
 mod durability;
 mod field;
@@ -107,7 +108,12 @@ impl SystemTables for Views {
         })
     }
 
-    fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
+    fn information(
+        &self,
+        view: &str,
+        all: (&Descriptions, &CatalogState),
+        planner: &Planner,
+    ) -> Result<Option<Arc<dyn TableSource>>> {
         information::table(view, all, planner)
     }
 }

@@ -223,6 +223,7 @@ fn what_fails_again_and_again_takes_no_memory() {
         assert!(changed(&update, &[long(1), long(2)]).unwrap_err().contains("(seat) = (2)"));
         assert!(changed(&upsert, &[long(2), long(1)]).unwrap_err().contains("(seat) = (1)"));
     }
-    assert_eq!(number(&session, "SELECT coalesce(max(rows), 0)::BIGINT FROM nearside.deltas"), 2);
+    // None where they were merged meanwhile.
+    assert!(number(&session, "SELECT coalesce(max(rows), 0)::BIGINT FROM nearside.deltas") <= 2);
     assert_eq!(number(&session, "SELECT sum(k * 10 + seat)::BIGINT FROM t"), 33);
 }

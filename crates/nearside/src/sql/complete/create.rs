@@ -435,9 +435,9 @@ pub(super) fn index(create: &CreateIndex) -> Result<()> {
 }
 
 pub(super) fn alter_table(alter: &AlterTable) -> Result<()> {
-    let AlterTable { name: _, if_exists: _, only, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    // Tables inherit nothing, so ONLY says what is so anyway.
+    let AlterTable { name: _, if_exists: _, only: _, operations, location, on_cluster, table_type, end_token: _ } = alter;
     refuse(&[
-        (*only, "ONLY; leave it out, tables inherit nothing"),
         (location.is_some(), "SET LOCATION; use ALTER TABLE .. SET PLACEMENT"),
         (on_cluster.is_some(), "ON CLUSTER; leave it out"),
         (table_type.is_some(), "ALTER of a table of another kind; use ALTER TABLE"),

@@ -131,15 +131,16 @@ fn drop_statement(of: &Statement) -> Result<()> {
     else {
         return Ok(());
     };
-    let schema = matches!(object_type, ObjectType::Schema);
+    let several = matches!(object_type, ObjectType::Table | ObjectType::View | ObjectType::Index);
+    let cascades = matches!(object_type, ObjectType::Table | ObjectType::View | ObjectType::Schema);
     // RESTRICT is what DROP does anyway: it fails where something depends.
     refuse(&[
         // `statements::index::drop_index` says so itself.
         (
-            names.len() > 1 && !matches!(object_type, ObjectType::Index),
+            names.len() > 1 && !several,
             "DROP of several at once; use a statement for each",
         ),
-        (*cascade && !schema, "DROP .. CASCADE; leave it out, views that name what is gone say so when they are used"),
+        (*cascade && !cascades, "CASCADE of this DROP; leave it out"),
         (*purge, "PURGE; leave it out"),
         (*temporary, "DROP TEMPORARY; leave TEMPORARY out"),
     ])

@@ -1,0 +1,122 @@
+//! DROP TABLE and DROP VIEW of several at once, and with CASCADE: as one statement of a transaction, all or none.
+//!
+//! CASCADE takes foreign keys with a table that refer to it, and views whose query names what goes, or what goes with
+//! it.
+
+use std::sync::Arc;
+
+use datafusion_sql::parser::Statement as DfStatement;
+use datafusion_sql::resolve::resolve_table_references;
+use sqlparser::ast::{ObjectName, ObjectType};
+
+use crate::catalog::index::indexed;
+use crate::catalog::{Entry, Name, ViewEntry};
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, object_name};
+use crate::statements::writer::{as_owner, is_left_alone};
+use crate::statements::{referential, sequences};
+
+/// Whether a DROP is about more than one table or view that nothing depends on.
+pub(crate) fn is_of_several(kind: ObjectType, names: &[ObjectName], cascade: bool) -> bool {
+    matches!(kind, ObjectType::Table | ObjectType::View) && (names.len() > 1 || cascade)
+}
+
+/// Drops them.
+///
+/// # Errors
+/// Names that there are not, or that stand for something else; foreign keys of other tables, without CASCADE.
+pub(crate) fn drop_all(
+    kind: ObjectType,
+    names: &[ObjectName],
+    (if_exists, cascade): (bool, bool),
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let is_table = kind == ObjectType::Table;
+    let (word, tag) = if is_table { ("table", "DROP TABLE") } else { ("view", "DROP VIEW") };
+    let mut going: Vec<Name> = Vec::new();
+    for name in names {
+        let name = object_name(name)?;
+        match running.catalog.get(&name) {
+            Some(Entry::Table(_) | Entry::External(_)) if is_table => {}
+            Some(Entry::View(_)) if !is_table => {}
+            Some(other) => {
+                let text = format!("'{}' is {}, not a {word}", name.shown(), other.described());
+                return Err(Error::plan(SqlState::WrongObjectType, text));
+            }
+            None if if_exists => continue,
+            None => return Err(running.catalog.not_found(word, &name)),
+        }
+        if !going.contains(&name) {
+            going.push(name);
+        }
+    }
+    if running.transaction.is_none() {
+        return Err(running.wants_transaction());
+    }
+    let ids: Vec<u64> = going.iter().filter_map(|name| Some(running.catalog.table(name).ok()?.id)).collect();
+    let mut referring: Vec<Name> = Vec::new();
+    for id in &ids {
+        for (child, key) in referential::referring(&running.catalog, *id) {
+            if !cascade && !ids.contains(&child.id) {
+                let table = running.catalog.by_id(*id).map_or_else(String::new, |table| table.name.shown());
+                return Err(Error::plan(
+                    SqlState::DependentObjectsStillExist,
+                    format!(
+                        "table '{table}' is referred to by foreign key '{}' of table '{}'; drop that first, or use \
+                         CASCADE",
+                        key.name,
+                        child.name.shown()
+                    ),
+                ));
+            }
+            if child.id != *id && !referring.contains(&child.name) {
+                referring.push(Name::clone(&child.name));
+            }
+        }
+    }
+    for child in referring {
+        as_owner(&child, running, |table, running| {
+            let mut changed = table.clone();
+            Arc::make_mut(&mut changed.rules).foreign_keys.retain(|key| !ids.contains(&key.to));
+            let changed = indexed(changed, running)?;
+            running.home.commit(|state| state.put_table(child.clone(), changed))
+        })?;
+    }
+    let mut place = 0;
+    while let Some(name) = going.get(place).filter(|_| cascade).cloned() {
+        place += 1;
+        let views = running.catalog.entries().filter_map(|(view_name, entry)| match entry {
+            Entry::View(view) => Some((view_name, view)),
+            _ => None,
+        });
+        for (view_name, view) in views {
+            if !going.contains(view_name) && reads(view, &name, running)? {
+                going.push(view_name.clone());
+            }
+        }
+    }
+    running.home.commit(|state| {
+        for name in &going {
+            if let Some(Entry::Table(table)) = state.get(name) {
+                is_left_alone(table, running)?;
+            }
+            if let Some(Entry::Table(table)) = state.remove(name) {
+                sequences::drop_owned(state, &table, None)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Done::new(tag))
+}
+
+/// Whether a view's query names something.
+fn reads(view: &ViewEntry, name: &Name, running: &RunningStatement) -> Result<bool> {
+    let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(false) };
+    let statement: &DfStatement = &statement;
+    let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
+    let (references, _) = resolve_table_references(statement, normalise)?;
+    Ok(references.iter().any(|reference| Name::resolve(reference).is_ok_and(|read| read == *name)))
+}
