@@ -37,8 +37,8 @@ use crate::sql::{
 };
 use crate::stack::deep;
 use crate::statements::copy;
-use crate::statements::dropping;
 use crate::statements::ddl;
+use crate::statements::dropping;
 use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::lock_table::lock_table;

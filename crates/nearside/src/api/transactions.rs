@@ -302,7 +302,8 @@ impl Session {
             })?;
             let mut further = Vec::new();
             for step in steps.take() {
-                let work = |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
+                let work =
+                    |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
                 further.extend(self.locked(transaction, state, label, &work)?.1);
             }
             changes = referential::together(further)?;

@@ -27,8 +27,8 @@ use crate::catalog::rules::{Check, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{Position, SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf, Sequence, State,
-    Table, What, read,
+    Blobs, CheckOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf,
+    Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;

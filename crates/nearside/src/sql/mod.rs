@@ -76,7 +76,7 @@ pub(crate) use own::{AlterPlacement, AlterSystem, Change};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
-pub(crate) use sequences::{ColumnChange, OwnedBy, DefinitionStatement};
+pub(crate) use sequences::{ColumnChange, DefinitionStatement, OwnedBy};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};

@@ -23,10 +23,10 @@ use crate::sql::{AnyStatement, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
-use crate::statements::{referential, rules};
 use crate::statements::types;
 use crate::statements::write::stage;
 use crate::statements::written;
+use crate::statements::{referential, rules};
 
 /// The new table while rows are put into it; no other one has so high an identity, but for that of pairs.
 const CHANGED_ID: u64 = u64::MAX - 1;

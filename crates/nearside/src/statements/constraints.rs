@@ -57,7 +57,9 @@ pub(crate) fn add(
         TableConstraint::PrimaryKey(key) => {
             add_key(table, key.name.as_ref(), Origin::PrimaryKey, columns_of(&key.columns)?, running)
         }
-        TableConstraint::Unique(key) => add_key(table, key.name.as_ref(), Origin::Unique, columns_of(&key.columns)?, running),
+        TableConstraint::Unique(key) => {
+            add_key(table, key.name.as_ref(), Origin::Unique, columns_of(&key.columns)?, running)
+        }
         other => Err(Error::Unsupported(format!("ALTER TABLE .. ADD {other} is not supported"))),
     }
 }
@@ -89,11 +91,7 @@ pub(crate) fn add_foreign_key(
 /// # Errors
 /// Tables and columns that there are not, columns of other types, columns that are no key of the other table, a name
 /// that is taken.
-pub(crate) fn foreign_key(
-    table: &TableEntry,
-    written: &WrittenForeignKey,
-    state: &CatalogState,
-) -> Result<ForeignKey> {
+pub(crate) fn foreign_key(table: &TableEntry, written: &WrittenForeignKey, state: &CatalogState) -> Result<ForeignKey> {
     let name = object_name(&written.to)?;
     let parent = match *table.name == name {
         true => table,
@@ -243,12 +241,7 @@ fn add_key(
 ///
 /// # Errors
 /// There is none of that name.
-pub(crate) fn drop_one(
-    table: &mut TableEntry,
-    name: &str,
-    if_exists: bool,
-    running: &RunningStatement,
-) -> Result<()> {
+pub(crate) fn drop_one(table: &mut TableEntry, name: &str, if_exists: bool, running: &RunningStatement) -> Result<()> {
     if let Some(place) = table.rules.foreign_keys.iter().position(|key| key.name == name) {
         Arc::make_mut(&mut table.rules).foreign_keys.remove(place);
         return Ok(());

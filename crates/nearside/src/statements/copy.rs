@@ -25,19 +25,19 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, DefinitionStatement, columns_of, lengths, object_name, option_pairs, plan_statement, quoted,
-    statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, DefinitionStatement, columns_of, lengths, object_name, option_pairs, plan_statement,
+    quoted, statements, take_placement, take_rules,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::index;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Destination, read_options, write_options};
+use crate::statements::referential::within_a_transaction;
 use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::referential::within_a_transaction;
 use crate::statements::{ddl, sequences};
 
 /// The file of an exported database that holds its statements.

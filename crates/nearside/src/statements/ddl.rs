@@ -9,9 +9,7 @@ use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
-use sqlparser::ast::{
-    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement,
-};
+use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement};
 use storage::TableVersion;
 
 use crate::catalog::defaults::ColumnDefault;

@@ -165,12 +165,7 @@ fn places_of<'a>(columns: impl Iterator<Item = &'a str>, table: &TableEntry) -> 
 ///
 /// # Errors
 /// No memory for their keys.
-pub(crate) fn told_of_going(
-    table: &TableEntry,
-    ids: &ArrayRef,
-    went: Went,
-    running: &RunningStatement,
-) -> Result<()> {
+pub(crate) fn told_of_going(table: &TableEntry, ids: &ArrayRef, went: Went, running: &RunningStatement) -> Result<()> {
     let Some((of, rows)) = keys_of(table, ids, running)? else { return Ok(()) };
     of.changes.went(table.id, rows, went, running.statement.budget())
 }
@@ -372,12 +367,8 @@ fn came(
     };
     let ids: Vec<u64> = found.iter().filter_map(id).collect();
     let selected = SelectedOf { table: parent.id, kind: RowHold::KeyShare, wait: Wait::Waits, ids };
-    let rows = SelectedRows {
-        schema: Arc::new(Schema::empty()),
-        batches: Vec::new(),
-        tables: vec![selected],
-        limit: None,
-    };
+    let rows =
+        SelectedRows { schema: Arc::new(Schema::empty()), batches: Vec::new(), tables: vec![selected], limit: None };
     *of.wanted.lock() = Some(WantedLocks::Rows(rows));
     Ok(())
 }
@@ -394,9 +385,8 @@ fn found(
         index.columns.len() == key.to_columns.len() && key.to_columns.iter().all(|column| index.is_over(column))
     };
     let index = parent.unique_indexes().enumerate().find(|(_, index)| is_it(index));
-    let (number, index) = index.ok_or_else(|| {
-        Error::Internal(format!("foreign key '{}' refers to columns that are no key", key.name))
-    })?;
+    let (number, index) = index
+        .ok_or_else(|| Error::Internal(format!("foreign key '{}' refers to columns that are no key", key.name)))?;
     let mut values = Vec::with_capacity(index.columns.len());
     for column in &index.columns {
         let place = key.to_columns.iter().position(|of| of == column);
@@ -477,7 +467,9 @@ fn follow(
                 let place = key.columns.iter().position(|column| column == field.name());
                 let value = match (place, action) {
                     (None, _) => of_child(field.name()),
-                    (Some(place), OnChange::Cascade) => Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}"))),
+                    (Some(place), OnChange::Cascade) => {
+                        Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}")))
+                    }
                     (Some(_), OnChange::SetDefault) => match child.defaults.get(field.name()) {
                         Some(default) => bound(&default.expr, Some(&running.sequences())),
                         None => lit(ScalarValue::try_from(field.data_type())?),
@@ -582,11 +574,7 @@ fn not_by_others(
 ///
 /// # Errors
 /// One does not.
-pub(crate) fn is_kept_by_all(
-    child: &TableEntry,
-    key: &ForeignKey,
-    running: &Arc<RunningStatement>,
-) -> Result<()> {
+pub(crate) fn is_kept_by_all(child: &TableEntry, key: &ForeignKey, running: &Arc<RunningStatement>) -> Result<()> {
     child.load_all(running)?;
     let (state, _) = crate::statements::alter_column::over(child, running)?;
     let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));

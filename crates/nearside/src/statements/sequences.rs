@@ -20,9 +20,9 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
-use crate::sql::{ColumnChange, Numbered, OwnedBy, DefinitionStatement, name_of_text, object_name, quoted};
-use crate::statements::defaults;
+use crate::sql::{ColumnChange, DefinitionStatement, Numbered, OwnedBy, name_of_text, object_name, quoted};
 use crate::statements::constraints;
+use crate::statements::defaults;
 use crate::statements::rules;
 use crate::statements::writer::as_owner;
 

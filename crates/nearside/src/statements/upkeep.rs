@@ -12,9 +12,9 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{Upkeep, object_name};
 use crate::statements::merging;
-use crate::statements::{referential, sequences};
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
+use crate::statements::{referential, sequences};
 
 /// VACUUM merges and compacts; ANALYZE has nothing to do, since what is known of columns is always so.
 ///

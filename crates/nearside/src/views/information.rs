@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
-use super::{constraints, functions};
 use super::rows::Columns;
+use super::{constraints, functions};
 use crate::catalog::lengths::Length;
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
@@ -116,8 +116,7 @@ fn columns(all: &Descriptions, state: &CatalogState) -> Columns {
         let table = table.filter(|table| !table.rules.identities.contains_key(column))?;
         table.defaults.get(column).map(|default| default.text.to_string())
     };
-    let identity =
-        |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.rules.identities.get(column).copied();
+    let identity = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.rules.identities.get(column).copied();
     let computed = |(column, table): (&String, Option<&Arc<TableEntry>>)| {
         table?.rules.generated.get(column).map(|computed| computed.text.to_string())
     };

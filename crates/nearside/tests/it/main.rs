@@ -4,6 +4,7 @@ mod admission;
 mod balancing;
 mod codes;
 mod conflict;
+mod constraints;
 mod counters;
 mod expressions;
 mod folders;

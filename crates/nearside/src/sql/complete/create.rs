@@ -2,9 +2,10 @@
 
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
-    ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable, CreateTableOptions, CreateView, DropBehavior, ForeignKeyConstraint,
-    HiveDistributionStyle, HiveFormat, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions,
-    PrimaryKeyConstraint, SqlOption, TableConstraint, UniqueConstraint, ViewColumnDef,
+    ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
+    CreateTableOptions, CreateView, DropBehavior, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
+    NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
+    UniqueConstraint, ViewColumnDef,
 };
 
 use super::expression::{expr, exprs};
@@ -436,7 +437,8 @@ pub(super) fn index(create: &CreateIndex) -> Result<()> {
 
 pub(super) fn alter_table(alter: &AlterTable) -> Result<()> {
     // Tables inherit nothing, so ONLY says what is so anyway.
-    let AlterTable { name: _, if_exists: _, only: _, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    let AlterTable { name: _, if_exists: _, only: _, operations, location, on_cluster, table_type, end_token: _ } =
+        alter;
     refuse(&[
         (location.is_some(), "SET LOCATION; use ALTER TABLE .. SET PLACEMENT"),
         (on_cluster.is_some(), "ON CLUSTER; leave it out"),

@@ -136,10 +136,7 @@ fn drop_statement(of: &Statement) -> Result<()> {
     // RESTRICT is what DROP does anyway: it fails where something depends.
     refuse(&[
         // `statements::index::drop_index` says so itself.
-        (
-            names.len() > 1 && !several,
-            "DROP of several at once; use a statement for each",
-        ),
+        (names.len() > 1 && !several, "DROP of several at once; use a statement for each"),
         (*cascade && !cascades, "CASCADE of this DROP; leave it out"),
         (*purge, "PURGE; leave it out"),
         (*temporary, "DROP TEMPORARY; leave TEMPORARY out"),

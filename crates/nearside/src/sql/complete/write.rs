@@ -1,10 +1,10 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge,
-    MergeAction, MergeClause, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction,
-    OnInsert, OutputClause, TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate,
-    TruncateTableTarget, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, Merge, MergeAction, MergeClause,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict, OnConflictAction, OnInsert, OutputClause,
+    TableAliasWithoutColumns, TableFactor, TableObject, TableWithJoins, Truncate, TruncateTableTarget, Update,
+    UpdateTableFromKind,
 };
 
 use super::expression::expr;
