@@ -329,6 +329,8 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
         let is_again = match key.as_str() {
             "placement" => placement.replace(text).is_some(),
             "units" => units.replace(switch(&key, &text)?).is_some(),
+            // As PostgreSQL's tools say it of each table; rows are packed here in any case.
+            "fillfactor" if text.parse().is_ok_and(|percent: u8| (10..=100).contains(&percent)) => false,
             _ => {
                 let nearest = nearest(&key, ["placement", "units"].into_iter());
                 return Err(Error::NotFound { kind: "table option", name: key, nearest });

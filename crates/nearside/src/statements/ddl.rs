@@ -13,7 +13,7 @@ use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, I
 use storage::TableVersion;
 
 use crate::catalog::defaults::ColumnDefault;
-use crate::catalog::index::{IndexEntry, Origin, indexed};
+use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
@@ -513,13 +513,6 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
             format!("column '{column}' is the table's last; drop the table instead"),
         ));
     }
-    let is_key = |index: &&IndexEntry| index.origin != Origin::Created && index.is_over(column);
-    if let Some(key) = table.indexes.iter().find(is_key) {
-        return Err(Error::plan(
-            SqlState::DependentObjectsStillExist,
-            format!("column '{column}' belongs to the key ({})", key.columns.join(", ")),
-        ));
-    }
     if let Some((computed, _)) = table.rules.generated.iter().find(|(of, by)| *of != column && by.reads(column)) {
         return Err(Error::plan(
             SqlState::DependentObjectsStillExist,
@@ -529,7 +522,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     let rules = Arc::make_mut(&mut table.rules);
     rules.generated.remove(column);
     rules.identities.remove(column);
-    // As PostgreSQL has it, conditions about a column go with it.
+    // As PostgreSQL has it, keys and conditions that a column is in go with it.
     rules.checks.retain(|check| !check.condition.reads(column));
     rules.foreign_keys.retain(|key| !key.columns.iter().any(|of| of == column));
     table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
