@@ -217,6 +217,14 @@ impl Durable {
     }
 }
 
+/// Whether a path, which need not be there, leads into a folder.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else { return false };
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let there = path.ancestors().find_map(|part| part.canonicalize().ok());
+    there.is_some_and(|there| there.starts_with(folder))
+}
+
 /// Microseconds since 1970 as a time.
 pub(crate) fn time(us: u64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros(i64::try_from(us).unwrap_or(i64::MAX)).unwrap_or(DateTime::<Utc>::MAX_UTC)
@@ -324,6 +332,12 @@ impl Journal for Durable {
     }
 
     fn backup(&self, to: &Path, is_stopped: &(dyn Fn() -> bool + Sync)) -> Result<u64> {
+        if lies_in(to, self.folder.path()) {
+            return Err(Error::disk(
+                SqlState::InvalidParameterValue,
+                format!("{} lies in the database's own folder; back up to another one", to.display()),
+            ));
+        }
         self.settle()?;
         Ok(self.folder.backup(to, false, &|bytes| self.limits.wait(bytes, is_stopped))?.bytes)
     }

@@ -171,6 +171,10 @@ fn a_backup_keeps_to_the_limit_of_the_background() {
     let bytes = check_folder(&place.path().join("slow")).unwrap().bytes;
     let least = Duration::from_secs_f64((bytes as f64 - f64::from(1 << 20)) / 1e7);
     assert!(slow >= least, "{bytes} bytes in {slow:?}");
+    for inside in ["db", "db/backup", "db/../db/a/b"] {
+        let told = fails(&session, &format!("BACKUP DATABASE TO '{}'", place.path().join(inside).display()));
+        assert!(told.contains("lies in the database's own folder"), "{told}");
+    }
     // It can be ended while it waits.
     session.execute("ALTER SYSTEM SET nearside.background_write_mb_per_s = 1; SET statement_timeout = 300").unwrap();
     let begun = Instant::now();
