@@ -261,6 +261,12 @@ fn differing(old: &RecordBatch, new: &RecordBatch) -> Result<BooleanArray> {
     Ok(old.iter().zip(&new).map(|(old, new)| Some(old != new)).collect())
 }
 
+/// Whether each row has no NULL.
+fn whole(rows: &RecordBatch) -> BooleanArray {
+    let is_whole = |row: usize| rows.columns().iter().all(|column| column.is_valid(row));
+    (0..rows.num_rows()).map(|row| Some(is_whole(row))).collect()
+}
+
 /// Each row once, without those with a NULL.
 fn distinct(rows: &RecordBatch) -> Result<RecordBatch> {
     let mut seen = HashSet::new();
@@ -283,8 +289,12 @@ pub(crate) fn carry_out(step: &Step, running: &Arc<RunningStatement>) -> Result<
     match &step.what {
         What::Came(rows) => came(&child, &key, &parent, rows, running)?,
         What::Went(rows, went) => {
-            let lost = lost(&key, &parent, rows, running)?;
-            if lost.num_rows() == 0 {
+            // As in PostgreSQL, what goes with a deleted key goes whether another row has the key by now or not.
+            let gone = match (went, key.on_delete) {
+                (Went::Deleted, OnChange::NoAction) | (Went::Updated, _) => lost(&key, &parent, rows, running)?,
+                (Went::Deleted, _) => distinct(rows)?,
+            };
+            if gone.num_rows() == 0 {
                 return done;
             }
             let action = match went {
@@ -299,14 +309,19 @@ pub(crate) fn carry_out(step: &Step, running: &Arc<RunningStatement>) -> Result<
                 }
                 Went::Updated => key.on_update,
             };
-            follow(&child, &key, &parent, (&lost, None), action, running)?;
+            follow(&child, &key, &parent, (&gone, None), action, running)?;
         }
         What::Changed(old, new) => {
+            if key.on_update != OnChange::NoAction {
+                let whole = whole(old);
+                let (old, new) = (filter_record_batch(old, &whole)?, filter_record_batch(new, &whole)?);
+                follow(&child, &key, &parent, (&old, Some(&new)), key.on_update, running)?;
+                return done;
+            }
             let lost = lost(&key, &parent, old, running)?;
             if lost.num_rows() == 0 {
                 return done;
             }
-            // Those that somebody has still are no longer asked for.
             let lost_keys: HashSet<Vec<u8>> = encoded(&lost)?.into_iter().collect();
             let is_lost: BooleanArray = encoded(old)?.iter().map(|key| Some(lost_keys.contains(key))).collect();
             let (old, new) = (filter_record_batch(old, &is_lost)?, filter_record_batch(new, &is_lost)?);
@@ -347,8 +362,11 @@ fn came(
     let running = to_be_written(of, parent, running)?;
     let parent = running.catalog.by_id(parent.id).cloned().unwrap_or_else(|| Arc::clone(parent));
     let found = found(key, &parent, &rows, &running)?;
-    if let Some(row) = found.iter().position(Option::is_none) {
-        let values: Vec<ArrayRef> = rows.columns().iter().map(|column| column.slice(row, 1)).collect();
+    // What has come may be something else by now, by another foreign key.
+    let missing: BooleanArray = found.iter().map(|row| Some(row.is_none())).collect();
+    if missing.true_count() > 0
+        && let Some(values) = first_referring_row(child, key, &filter_record_batch(&rows, &missing)?, &running)?
+    {
         return Err(Error::execution(
             SqlState::ForeignKeyViolation,
             format!(
@@ -435,11 +453,7 @@ fn follow(
     let none = Returned::default();
     match action {
         OnChange::NoAction | OnChange::Restrict => {
-            child.load_all(running)?;
-            let rows = referring_rows(child, key, old)?.project(key.columns.iter().map(|name| of_child(name)))?;
-            let rows = query::run(rows.limit(0, Some(1))?.build()?, Arc::clone(running), true)?.collect_all()?;
-            let Some(row) = rows.iter().find(|batch| batch.num_rows() > 0) else { return Ok(()) };
-            let values: Vec<ArrayRef> = row.columns().iter().map(|column| column.slice(0, 1)).collect();
+            let Some(values) = first_referring_row(child, key, old, running)? else { return Ok(()) };
             Err(Error::execution(
                 SqlState::ForeignKeyViolation,
                 format!(
@@ -484,6 +498,20 @@ fn follow(
             write::update(child, plan, &none, running).map(drop)
         }),
     }
+}
+
+/// What the first row has that refers to one of some keys.
+fn first_referring_row(
+    child: &TableEntry,
+    key: &ForeignKey,
+    keys: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<Vec<ArrayRef>>> {
+    child.load_all(running)?;
+    let rows = referring_rows(child, key, keys)?.project(key.columns.iter().map(|name| of_child(name)))?;
+    let rows = query::run(rows.limit(0, Some(1))?.build()?, Arc::clone(running), true)?.collect_all()?;
+    let row = rows.iter().find(|batch| batch.num_rows() > 0);
+    Ok(row.map(|row| row.columns().iter().map(|column| column.slice(0, 1)).collect()))
 }
 
 /// What the table that refers, and the keys, are called in plans.
