@@ -47,6 +47,7 @@ states! {
     DataException = "22000" "data_exception": "a value made the statement fail, and no other code of 22 says how";
     StringDataRightTruncation = "22001" "string_data_right_truncation": "a text is longer than its column allows";
     NumericValueOutOfRange = "22003" "numeric_value_out_of_range": "a number does not fit its type";
+    NullValueNotAllowed = "22004" "null_value_not_allowed": "an argument is NULL where it has to be a value";
     InvalidDatetimeFormat = "22007" "invalid_datetime_format": "a text is not a date, time, timestamp or interval";
     DatetimeFieldOverflow = "22008" "datetime_field_overflow": "a date, time or interval is out of range";
     DivisionByZero = "22012" "division_by_zero": "a division by zero";
@@ -62,6 +63,7 @@ states! {
     InvalidRowCountInOffset = "2201X" "invalid_row_count_in_result_offset_clause": "a negative OFFSET";
     InvalidParameterValue = "22023" "invalid_parameter_value":
         "a setting, an option or an argument has a value that it does not take";
+    ArraySubscriptError = "2202E" "array_subscript_error": "a number of elements that a list does not have";
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";
     NotNullViolation = "23502" "not_null_violation": "a NULL in a column that takes none";

@@ -1,15 +1,20 @@
 //! Functions of ours, scalar ones and aggregates, in the meaning of PostgreSQL.
 
 pub(crate) mod any_of_list;
+pub(crate) mod arrays;
 pub(crate) mod asked;
 pub(crate) mod bytes;
 pub(crate) mod checked;
 pub(crate) mod days;
+mod defined;
 pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod letters;
+mod list_texts;
+mod moment_texts;
 pub(crate) mod named_aggregates;
+pub(crate) mod nested_texts;
 pub(crate) mod ordered_sets;
 pub(crate) mod parts;
 pub(crate) mod patterns;
@@ -19,6 +24,7 @@ mod regular;
 pub(crate) mod round;
 pub(crate) mod series;
 pub(crate) mod session;
+pub(crate) mod span_texts;
 pub(crate) mod spans;
 pub(crate) mod spelled;
 pub(crate) mod texts;

@@ -1,81 +1,145 @@
 //! How texts are read as values of other types, as PostgreSQL reads them. Every text that becomes a value is read here:
 //! one that is written in a statement, a parameter's, and those of a column.
 //!
-//! Arrow reads most types as PostgreSQL does. Bytes are read by [`read_bytes`]; times and times of day are written anew
-//! where Arrow would take them for something else, and then read by Arrow.
+//! Truth values, dates, intervals, bytes and lists are read here and in the modules beside it ([`moment_texts`],
+//! [`span_texts`], [`list_texts`]). Times are written anew in the one form that Arrow does not take for something else,
+//! and numbers without the blanks around them; then Arrow reads them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
+use arrow::array::{BooleanBuilder, Date32Builder, IntervalMonthDayNanoBuilder};
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use chrono::{Datelike, NaiveDate};
 use datafusion_common::{Result as DfResult, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use files::read_bytes;
 
-use crate::error::codes::unreadable;
+use super::moment_texts::{self, DAY, Fault, Moment};
+use super::nested_texts::is_list;
+use super::{list_texts, span_texts};
+use crate::error::codes::{SqlState, unreadable};
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 
 /// Whether texts are read as values of a type in another way than Arrow's.
 pub(crate) fn is_read_here(to: &DataType) -> bool {
-    use DataType as T;
-    matches!(to, T::Binary | T::LargeBinary | T::BinaryView | T::Timestamp(..) | T::Time32(_) | T::Time64(_))
+    is_read_whole(to) || is_read_after(to)
 }
 
-/// A text that Arrow reads as a time, or a time of day, as PostgreSQL reads this one; `None` where that is the text
-/// itself, as it is for other types.
+/// Whether what is made of a text here is the value.
+pub(crate) fn is_read_whole(to: &DataType) -> bool {
+    use DataType as T;
+    let bytes = matches!(to, T::Binary | T::LargeBinary | T::BinaryView);
+    bytes || is_list(to) || matches!(to, T::Boolean | T::Date32 | T::Date64 | T::Interval(_))
+}
+
+/// Whether what is made of a text here is a text that Arrow reads.
+fn is_read_after(to: &DataType) -> bool {
+    matches!(to, DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)) || to.is_numeric()
+}
+
+/// A text that Arrow reads as a time, a time of day or a number, as PostgreSQL reads this one; `None` where that is the
+/// text itself, as it is for other types.
 ///
 /// # Errors
 /// A sentence that says what is wrong with the text.
-pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, String> {
-    match to {
-        DataType::Timestamp(_, zone) => Ok(moment(text.trim(), zone.is_some())),
-        DataType::Time32(_) | DataType::Time64(_) => time_of_day(text),
-        _ => Ok(None),
+pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, (SqlState, String)> {
+    let read = match to {
+        DataType::Timestamp(_, zone) => moment(text, zone.is_some()),
+        DataType::Time32(_) | DataType::Time64(_) => moment_texts::read_clock(text).and_then(|clock| match clock {
+            DAY.. => Err(Fault::Refused("a time of day ends before 24:00:00")),
+            clock => Ok(clock_text(clock)),
+        }),
+        _ if to.is_numeric() => {
+            let bare = text.trim();
+            return Ok((bare.len() < text.len()).then(|| bare.to_string()));
+        }
+        _ => return Ok(None),
+    };
+    read.map(Some).map_err(|fault| told(text, to, fault))
+}
+
+/// What is wrong with a text.
+fn told(text: &str, to: &DataType, fault: Fault) -> (SqlState, String) {
+    let is_clock = matches!(to, DataType::Time32(_) | DataType::Time64(_));
+    let to = sql_type(to);
+    match fault {
+        Fault::Shape if is_clock => (
+            SqlState::InvalidDatetimeFormat,
+            format!("'{text}' cannot be read as TIME; write hours, minutes and seconds, as in 10:30:00"),
+        ),
+        Fault::Shape => {
+            (SqlState::InvalidDatetimeFormat, format!("'{text}' cannot be read as {to}; TRY_CAST makes NULL of it"))
+        }
+        Fault::Range => (
+            SqlState::DatetimeFieldOverflow,
+            format!("'{text}' cannot be read as {to}: a number in it is out of its range"),
+        ),
+        Fault::Refused(why) => (SqlState::FeatureNotSupported, format!("'{text}' cannot be read as {to}: {why}")),
+    }
+}
+
+fn clock_text(clock: i64) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    let seconds = clock / SECOND;
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match clock % SECOND {
+        0 => format!("{hour:02}:{minute:02}:{second:02}"),
+        rest => format!("{hour:02}:{minute:02}:{second:02}.{rest:09}"),
     }
 }
 
 /// A time with seconds, and without an offset where it is to have no zone.
-fn moment(text: &str, has_zone: bool) -> Option<String> {
-    let (day, behind) = text.split_at_checked(10)?;
-    let is_day = day.bytes().enumerate().all(|(at, c)| if at == 4 || at == 7 { c == b'-' } else { c.is_ascii_digit() });
-    if !is_day {
-        return None;
+fn moment(text: &str, has_zone: bool) -> Result<String, Fault> {
+    let Moment { day, clock, zone } = moment_texts::read(text)?;
+    let mut day = day.ok_or(Fault::Shape)?;
+    let mut clock = clock.unwrap_or(0);
+    if clock >= DAY {
+        day = day.succ_opt().ok_or(Fault::Range)?;
+        clock = 0;
     }
-    let from = usize::from(behind.starts_with([' ', 'T', 't']));
-    let is_clock = |c: char| c.is_ascii_digit() || c == ':' || c == '.';
-    let clock = behind[from..].find(|c| !is_clock(c)).map_or(behind, |length| &behind[..from + length]);
-    let offset = &behind[clock.len()..];
-    let seconds = if is_short(&clock[from..]) { ":00" } else { "" };
-    let kept = if has_zone || !is_offset(offset.trim()) { offset } else { "" };
-    (!seconds.is_empty() || kept.len() < offset.len()).then(|| format!("{day}{clock}{seconds}{kept}"))
+    let zone = match zone {
+        Some(zone) if has_zone && zone.starts_with(['+', '-']) => zone,
+        Some(name) if has_zone => format!(" {name}"),
+        _ => String::new(),
+    };
+    Ok(format!("{day} {}{zone}", clock_text(clock)))
 }
 
-/// `10:00`.
-fn is_short(clock: &str) -> bool {
-    let shape = |(at, c): (usize, u8)| if at == 2 { c == b':' } else { c.is_ascii_digit() };
-    clock.len() == 5 && clock.bytes().enumerate().all(shape)
+/// The days since 1970 of a date.
+fn day(text: &str) -> Result<i32, Fault> {
+    let day = moment_texts::read(text)?.day.ok_or(Fault::Shape)?;
+    Ok(day.num_days_from_ce() - NaiveDate::default().num_days_from_ce())
 }
 
-/// `+02`, `-03:30`, `Z` or the name of a zone.
-fn is_offset(text: &str) -> bool {
-    let digits = |offset: &str| !offset.is_empty() && offset.bytes().all(|c| c.is_ascii_digit() || c == b':');
-    matches!(text, "Z" | "z") || text.strip_prefix(['+', '-']).is_some_and(digits) || text.parse::<Tz>().is_ok()
-}
-
-/// Four digits are hours and minutes, six have seconds; Arrow takes any number for one of its units.
-fn time_of_day(text: &str) -> Result<Option<String>, String> {
-    let bare = text.trim();
-    let digits = bare.strip_prefix(['+', '-']).unwrap_or(bare);
-    if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
-        return Ok(None);
+fn span(text: &str) -> Result<IntervalMonthDayNano, Fault> {
+    const INFINITE: [&str; 3] = ["infinity", "-infinity", "+infinity"];
+    if INFINITE.contains(&text.trim().to_lowercase().as_str()) {
+        return Err(Fault::Refused("there are no infinite intervals; use NULL"));
     }
-    match bare.len() {
-        4 if digits.len() == 4 => Ok(Some(format!("{}:{}:00", &bare[..2], &bare[2..]))),
-        6 if digits.len() == 6 => Ok(Some(format!("{}:{}:{}", &bare[..2], &bare[2..4], &bare[4..]))),
-        _ => Err(format!("'{text}' cannot be read as TIME; write hours, minutes and seconds, as in 10:30:00")),
+    span_texts::read(text, None).map_err(|fault| match fault {
+        span_texts::Fault::Shape => Fault::Shape,
+        span_texts::Fault::Range => Fault::Range,
+    })
+}
+
+/// Truth values by any beginning that no other has: `t`, `yes`, `of`.
+fn truth(text: &str) -> Option<bool> {
+    let bare = text.trim().to_lowercase();
+    match bare.as_str() {
+        "1" | "on" => return Some(true),
+        "0" | "of" | "off" => return Some(false),
+        "" => return None,
+        _ => {}
+    }
+    let begins = |word: &str| word.starts_with(&bare);
+    match (begins("true") || begins("yes"), begins("false") || begins("no")) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        _ => None,
     }
 }
 
@@ -89,30 +153,43 @@ pub(crate) fn read(texts: &ArrayRef, to: &DataType, tries: bool) -> Result<Array
         return Ok(cast_with_options(texts, to, &options)?);
     }
     let texts = cast(texts, &DataType::Utf8View)?;
-    let all = texts.as_string_view();
-    if !matches!(to, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) {
-        let mut rewritten = StringViewBuilder::with_capacity(all.len());
-        for text in all {
-            match text.map(|text| Ok::<_, String>(for_arrow(text, to)?.map_or(Cow::Borrowed(text), Cow::Owned))) {
-                None => rewritten.append_null(),
-                Some(Ok(text)) => rewritten.append_value(text),
-                Some(Err(_)) if tries => rewritten.append_null(),
-                Some(Err(message)) => return Err(Error::execution(unreadable(text.unwrap_or_default(), to), message)),
+    if is_list(to) {
+        return list_texts::lists(&texts, to, tries);
+    }
+    macro_rules! each {
+        ($values:expr, $read:expr) => {{
+            let mut values = $values;
+            for text in texts.as_string_view() {
+                match text.map($read) {
+                    None => values.append_null(),
+                    Some(Ok(value)) => values.append_value(value),
+                    Some(Err(_)) if tries => values.append_null(),
+                    Some(Err((code, message))) => return Err(Error::execution(code, message)),
+                }
             }
-        }
-        return Ok(cast_with_options(&rewritten.finish(), to, &options)?);
+            let values: ArrayRef = Arc::new(values.finish());
+            values
+        }};
     }
-    let mut bytes = BinaryViewBuilder::with_capacity(all.len());
-    for text in all {
-        match text.map(read_bytes) {
-            None => bytes.append_null(),
-            Some(Ok(read)) => bytes.append_value(read),
-            Some(Err(_)) if tries => bytes.append_null(),
-            Some(Err(message)) => return Err(Error::execution(unreadable(text.unwrap_or_default(), to), message)),
+    let values = match to {
+        DataType::Boolean => each!(BooleanBuilder::new(), |text| truth(text).ok_or_else(|| {
+            let message = format!("'{text}' cannot be read as BOOLEAN; TRY_CAST makes NULL of it");
+            (SqlState::InvalidTextRepresentation, message)
+        })),
+        DataType::Date32 | DataType::Date64 => {
+            each!(Date32Builder::new(), |text| day(text).map_err(|fault| told(text, to, fault)))
         }
-    }
-    let bytes: ArrayRef = Arc::new(bytes.finish());
-    Ok(cast(&bytes, to)?)
+        DataType::Interval(_) => {
+            each!(IntervalMonthDayNanoBuilder::new(), |text| span(text).map_err(|fault| told(text, to, fault)))
+        }
+        _ if is_read_whole(to) => each!(BinaryViewBuilder::with_capacity(texts.len()), |text| {
+            read_bytes(text).map_err(|message| (unreadable(text, to), message))
+        }),
+        _ => each!(StringViewBuilder::with_capacity(texts.len()), |text| {
+            for_arrow(text, to).map(|found| found.map_or(Cow::Borrowed(text), Cow::Owned))
+        }),
+    };
+    Ok(if values.data_type() == to { values } else { cast_with_options(&values, to, &options)? })
 }
 
 /// The value of one text.

@@ -22,6 +22,7 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 
 use crate::error::Result;
 use crate::functions::any_of_list;
+use crate::functions::arrays;
 use crate::functions::asked;
 use crate::functions::bytes;
 use crate::functions::checked;
@@ -75,6 +76,7 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
+        scalars.extend(arrays::functions());
         scalars.extend(patterns::functions());
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
@@ -99,7 +101,8 @@ impl Planner {
         aggregates.extend(checked::own_aggregates());
         let windows = datafusion_functions_window::all_default_window_functions();
         // The first one that knows an expression plans it.
-        let expressions: [Arc<dyn ExprPlanner>; 9] = [
+        let expressions: [Arc<dyn ExprPlanner>; 10] = [
+            arrays::planner(),
             literals::planner(),
             spelled::planner(),
             Arc::new(CoreFunctionPlanner::default()),

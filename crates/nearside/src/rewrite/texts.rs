@@ -11,11 +11,9 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
-use files::read_bytes;
 
 use crate::error::Error;
-use crate::error::codes::unreadable;
-use crate::functions::reading::{for_arrow, is_read_here, reading};
+use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
 /// The analyzer rule, behind DataFusion's coercion of types, which makes casts.
@@ -78,11 +76,7 @@ fn has_zone(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(_, Some(_)))
 }
 
-fn is_bytes(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-}
-
-/// A text as it is written, with how it is read: the value of bytes, and a text that Arrow reads for times.
+/// A text as it is written, with how it is read: the value, or a text that Arrow reads for times and numbers.
 ///
 /// # Errors
 /// What is wrong with the text, but for TRY_CAST, which gives NULL.
@@ -94,20 +88,22 @@ fn of_written(expr: &Expr) -> Result<Option<Expr>> {
     else {
         return Ok(None);
     };
-    let read = match is_bytes(to) {
-        true => match read_bytes(text) {
-            Ok(bytes) => Ok(Some(lit(ScalarValue::BinaryView(Some(bytes)).cast_to(to)?))),
-            Err(message) => Err(message),
+    let read = match is_read_whole(to) {
+        true => match read_one(text, to) {
+            Ok(value) => Ok(Some(lit(value))),
+            Err(error) => Err(error),
         },
-        false => for_arrow(text, to).map(|text| text.map(|text| lit(ScalarValue::Utf8View(Some(text))))),
+        false => for_arrow(text, to)
+            .map(|text| text.map(|text| lit(ScalarValue::Utf8View(Some(text)))))
+            .map_err(|(code, message)| Error::plan(code, message)),
     };
     let read = match read {
         Ok(read) => read,
         Err(_) if matches!(expr, Expr::TryCast(_)) => return Ok(Some(lit(ScalarValue::try_from(to)?))),
-        Err(message) => return Err(Error::plan(unreadable(text, to), message).into_datafusion()),
+        Err(error) => return Err(error.into_datafusion()),
     };
     Ok(read.map(|read| match expr {
-        _ if is_bytes(to) => read,
+        _ if is_read_whole(to) => read,
         Expr::TryCast(_) => try_cast(read, to.clone()),
         _ => cast(read, to.clone()),
     }))

@@ -81,8 +81,10 @@ impl VisitorMut for Mend {
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
         call_substr(expr);
-        spell_out(expr);
-        ControlFlow::Continue(())
+        match spell_out(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 }
 
