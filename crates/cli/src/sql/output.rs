@@ -75,7 +75,8 @@ fn formatters<'a>(batch: &'a RecordBatch, null: &'a str) -> Result<Vec<ArrayForm
 /// The batch with texts in the place of values that Arrow writes otherwise than SQL does; of JSON's types if `all` is
 /// false.
 fn with_texts(batch: RecordBatch, all: bool) -> Result<RecordBatch, Failure> {
-    let is_written = |data_type: &DataType| all || matches!(data_type, DataType::Interval(_) | DataType::Duration(_));
+    use DataType as T;
+    let is_written = |of: &DataType| all || matches!(of, T::Interval(_) | T::Duration(_) | T::FixedSizeBinary(16));
     let text = |column: &ArrayRef| match is_written(column.data_type()) {
         true => texts_of_values(column),
         false => Ok(None),

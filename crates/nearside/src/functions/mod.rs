@@ -28,4 +28,5 @@ pub(crate) mod span_texts;
 pub(crate) mod spans;
 pub(crate) mod spelled;
 pub(crate) mod texts;
+pub(crate) mod uuids;
 pub(crate) mod zones;

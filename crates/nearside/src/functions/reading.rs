@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
-use arrow::array::{BooleanBuilder, Date32Builder, IntervalMonthDayNanoBuilder};
+use arrow::array::{BooleanBuilder, Date32Builder, FixedSizeBinaryBuilder, IntervalMonthDayNanoBuilder};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, IntervalMonthDayNano};
 use chrono::{Datelike, NaiveDate};
@@ -19,6 +19,7 @@ use files::read_bytes;
 
 use super::moment_texts::{self, DAY, Fault, Moment};
 use super::nested_texts::is_list;
+use super::uuids::{UUID, read_uuid};
 use super::{list_texts, span_texts};
 use crate::error::codes::{SqlState, unreadable};
 use crate::error::types::sql_type;
@@ -33,7 +34,7 @@ pub(crate) fn is_read_here(to: &DataType) -> bool {
 pub(crate) fn is_read_whole(to: &DataType) -> bool {
     use DataType as T;
     let bytes = matches!(to, T::Binary | T::LargeBinary | T::BinaryView);
-    bytes || is_list(to) || matches!(to, T::Boolean | T::Date32 | T::Date64 | T::Interval(_))
+    bytes || *to == UUID || is_list(to) || matches!(to, T::Boolean | T::Date32 | T::Date64 | T::Interval(_))
 }
 
 /// Whether what is made of a text here is a text that Arrow reads.
@@ -55,7 +56,8 @@ pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, (Sq
         }),
         _ if to.is_numeric() => {
             let bare = text.trim();
-            return Ok((bare.len() < text.len()).then(|| bare.to_string()));
+            let written_out = if to.is_decimal() { without_exponent(bare) } else { None };
+            return Ok(written_out.or_else(|| (bare.len() < text.len()).then(|| bare.to_string())));
         }
         _ => return Ok(None),
     };
@@ -90,6 +92,35 @@ fn clock_text(clock: i64) -> String {
         0 => format!("{hour:02}:{minute:02}:{second:02}"),
         rest => format!("{hour:02}:{minute:02}:{second:02}.{rest:09}"),
     }
+}
+
+/// The digits of `1.5e3`; `None` where there is no exponent, or one that no decimal has room for.
+fn without_exponent(text: &str) -> Option<String> {
+    const EXPONENT_MAX: usize = 80;
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: i64 = exponent.parse().ok()?;
+    let (sign, digits) = match mantissa.as_bytes().first()? {
+        b'-' => ("-", &mantissa[1..]),
+        b'+' => ("", &mantissa[1..]),
+        _ => ("", mantissa),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all_digits = |text: &str| text.bytes().all(|c| c.is_ascii_digit());
+    let places = usize::try_from(exponent.unsigned_abs()).ok().filter(|places| *places <= EXPONENT_MAX)?;
+    if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    Some(match exponent < 0 {
+        true => {
+            let padded = format!("{}{whole}", "0".repeat(places));
+            let point = padded.len() - places;
+            format!("{sign}{}.{}{fraction}", &padded[..point], &padded[point..])
+        }
+        false => {
+            let padded = format!("{fraction}{}", "0".repeat(places));
+            format!("{sign}{whole}{}.{}", &padded[..places], &padded[places..])
+        }
+    })
 }
 
 /// A time with seconds, and without an offset where it is to have no zone.
@@ -181,6 +212,20 @@ pub(crate) fn read(texts: &ArrayRef, to: &DataType, tries: bool) -> Result<Array
         }
         DataType::Interval(_) => {
             each!(IntervalMonthDayNanoBuilder::new(), |text| span(text).map_err(|fault| told(text, to, fault)))
+        }
+        _ if *to == UUID => {
+            let mut values = FixedSizeBinaryBuilder::with_capacity(texts.len(), 16);
+            for text in texts.as_string_view() {
+                match text.map(|text| read_uuid(text).ok_or(text)) {
+                    Some(Ok(bytes)) => values.append_value(bytes)?,
+                    Some(Err(text)) if !tries => {
+                        let message = format!("'{text}' cannot be read as UUID; it has 32 hexadecimal digits");
+                        return Err(Error::execution(SqlState::InvalidTextRepresentation, message));
+                    }
+                    _ => values.append_null(),
+                }
+            }
+            Arc::new(values.finish())
         }
         _ if is_read_whole(to) => each!(BinaryViewBuilder::with_capacity(texts.len()), |text| {
             read_bytes(text).map_err(|message| (unreadable(text, to), message))

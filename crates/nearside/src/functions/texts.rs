@@ -25,6 +25,7 @@ use datafusion_expr::{
 use files::write_bytes;
 
 use super::nested_texts::{self, is_list};
+use super::uuids::{UUID, write_uuid};
 use crate::error::value_err;
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
@@ -129,6 +130,9 @@ pub(super) fn texts(values: &ArrayRef) -> Result<ArrayRef> {
         DataType::Duration(_) => {
             let values = cast(values, &DataType::Duration(TimeUnit::Nanosecond))?;
             each!(DurationNanosecondType, values, |value, to| span(0, value / DAY, value % DAY, to))
+        }
+        data_type if *data_type == UUID => {
+            written(values.as_fixed_size_binary().iter(), |bytes: &[u8], to| write_uuid(bytes, to))
         }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let values = cast(values, &DataType::BinaryView)?;

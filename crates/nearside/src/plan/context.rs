@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion_common::Column;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, Result as DfResult, TableReference};
@@ -27,6 +27,7 @@ use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
+use crate::functions::uuids::UUID;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
@@ -37,6 +38,19 @@ use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
+
+/// Types that the planner has not.
+#[derive(Debug)]
+struct OwnTypes;
+
+impl TypePlanner for OwnTypes {
+    fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
+        Ok(match sql_type {
+            ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
+            _ => None,
+        })
+    }
+}
 
 /// A view: its plan stands in its place.
 struct ViewSource {
@@ -265,7 +279,7 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
-        None
+        Some(Arc::new(OwnTypes))
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

@@ -34,6 +34,7 @@ use crate::functions::quoting;
 use crate::functions::round;
 use crate::functions::session;
 use crate::functions::spelled;
+use crate::functions::uuids;
 use crate::functions::zones;
 use crate::rewrite::casts;
 use crate::rewrite::coerce;
@@ -80,6 +81,7 @@ impl Planner {
         scalars.extend(patterns::functions());
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
+        scalars.extend(uuids::functions());
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(quoting::functions());

@@ -13,6 +13,7 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::functions::arrays::casts::{cast_lists, is_cast_here};
 use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
@@ -120,6 +121,9 @@ fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Exp
         return Transformed::yes(text_of(inner.as_ref().clone(), &to));
     }
     let tries = matches!(expr, Expr::TryCast(_));
+    if is_cast_here(&from, &to) {
+        return Transformed::yes(cast_lists(inner.as_ref().clone(), &to, tries));
+    }
     match (&to, zone) {
         // A text as it is written is folded, by Arrow.
         _ if is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to) => {

@@ -10,25 +10,34 @@ use crate::error::value_err;
 use crate::functions::floats::canonical;
 use crate::functions::nested_texts::element;
 
-/// The functions behind `||`.
-pub(super) const APPEND: &str = "array_append";
-pub(super) const PREPEND: &str = "array_prepend";
-pub(super) const CAT: &str = "array_cat";
+/// The functions behind `||`, whose names are no words: an output of one has no name.
+pub(super) const APPENDED: &str = "list || element";
+pub(super) const PREPENDED: &str = "element || list";
+pub(super) const CAT_OF: &str = "list || list";
 
 pub(super) fn functions() -> Vec<Defined> {
     let second = |types: &[DataType]| types.get(1).cloned().unwrap_or(DataType::Null);
     vec![
         Defined::new(
-            &[APPEND, "list_append", "array_push_back", "list_push_back"],
+            &["array_append", "list_append", "array_push_back", "list_push_back"],
             false,
             list_then_element,
             list,
             append,
         ),
-        Defined::new(&[PREPEND, "array_push_front", "list_push_front"], false, element_then_list, second, prepend),
+        Defined::new(
+            &["array_prepend", "array_push_front", "list_push_front"],
+            false,
+            element_then_list,
+            second,
+            prepend,
+        ),
         // DuckDB's has the list behind the element, as PostgreSQL's array_prepend.
         Defined::new(&["list_prepend"], false, element_then_list, second, prepend),
-        Defined::new(&[CAT, "array_concat", "list_concat", "list_cat"], false, all_lists, list, cat),
+        Defined::new(&["array_cat", "array_concat", "list_concat", "list_cat"], false, all_lists, list, cat),
+        Defined::new(&[APPENDED], false, list_then_element, list, append),
+        Defined::new(&[PREPENDED], false, element_then_list, second, prepend),
+        Defined::new(&[CAT_OF], false, all_lists, list, cat),
         Defined::new(&["array_remove", "list_remove"], false, list_then_element, list, remove),
         Defined::new(&["array_replace", "list_replace"], false, list_and_two, list, replace),
         Defined::new(&["array_fill"], false, filled, filled_type, fill),

@@ -19,8 +19,10 @@ use super::defined::Defined;
 use super::nested_texts::{as_lists, element, is_list};
 
 mod bounds;
+pub(crate) mod casts;
 mod change;
 mod find;
+mod order;
 mod planner;
 mod sets;
 mod split;
@@ -29,7 +31,14 @@ pub(crate) use planner::planner;
 
 /// The functions, in the place of the planner's of the same names.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    let all = [bounds::functions(), change::functions(), find::functions(), sets::functions(), split::functions()];
+    let all = [
+        bounds::functions(),
+        change::functions(),
+        find::functions(),
+        order::functions(),
+        sets::functions(),
+        split::functions(),
+    ];
     all.into_iter().flatten().map(Defined::function).collect()
 }
 

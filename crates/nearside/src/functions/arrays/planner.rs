@@ -9,7 +9,8 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast};
 use sqlparser::ast::BinaryOperator;
 
 use super::bounds::{ELEMENT, SLICE};
-use super::change::{APPEND, CAT, PREPEND};
+use super::change::{APPENDED, CAT_OF, PREPENDED};
+use super::order::{EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL, UNEQUAL, has_intervals};
 use super::sets::{CONTAINS, OVERLAPS};
 use super::{dimensions, is_list, is_text};
 use crate::functions::nested_texts::element;
@@ -73,17 +74,23 @@ impl ExprPlanner for Lists {
         let sides = |expr: &RawBinaryExpr| vec![expr.left.clone(), expr.right.clone()];
         Ok(match expr.op {
             B::StringConcat if is_text_beside_list(&left, &right) => PlannerResult::Original(expr),
-            B::StringConcat if left == DataType::Null || right == DataType::Null => planned(CAT, sides(&expr), expr),
+            B::StringConcat if left == DataType::Null || right == DataType::Null => planned(CAT_OF, sides(&expr), expr),
             B::StringConcat => {
                 let function = match (dimensions(&left), dimensions(&right)) {
-                    (left, right) if left == right => CAT,
-                    (left, right) if left > right => APPEND,
-                    _ => PREPEND,
+                    (left, right) if left == right => CAT_OF,
+                    (left, right) if left > right => APPENDED,
+                    _ => PREPENDED,
                 };
                 planned(function, sides(&expr), expr)
             }
             B::AtArrow => planned(CONTAINS, sides(&expr), expr),
             B::ArrowAt => planned(CONTAINS, vec![expr.right.clone(), expr.left.clone()], expr),
+            B::Eq if has_intervals(&left) => planned(EQUAL, sides(&expr), expr),
+            B::NotEq if has_intervals(&left) => planned(UNEQUAL, sides(&expr), expr),
+            B::Lt => planned(LESS, sides(&expr), expr),
+            B::LtEq => planned(LESS_OR_EQUAL, sides(&expr), expr),
+            B::Gt => planned(GREATER, sides(&expr), expr),
+            B::GtEq => planned(GREATER_OR_EQUAL, sides(&expr), expr),
             B::PGOverlap => planned(OVERLAPS, sides(&expr), expr),
             _ => PlannerResult::Original(expr),
         })
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn functions_behind_operators_are_there() {
-        for name in [ELEMENT, SLICE, APPEND, CAT, PREPEND, CONTAINS, OVERLAPS] {
+        for name in [ELEMENT, SLICE, APPENDED, CAT_OF, PREPENDED, CONTAINS, OVERLAPS] {
             assert!(call(name, vec![]).is_some(), "{name}");
         }
     }

@@ -14,22 +14,18 @@ use crate::functions::floats::canonical;
 use crate::functions::nested_texts::element;
 
 /// The name of the function behind `@>`.
-pub(super) const CONTAINS: &str = "__nearside_contains";
+pub(super) const CONTAINS: &str = "list @> list";
 
 /// The name of the function behind `&&`.
-pub(super) const OVERLAPS: &str = "__nearside_overlaps";
+pub(super) const OVERLAPS: &str = "list && list";
 
 pub(super) fn functions() -> Vec<Defined> {
     let boolean = |_: &[DataType]| DataType::Boolean;
     vec![
-        Defined::new(&[CONTAINS, "array_has_all", "list_has_all"], true, two_lists, boolean, contains),
-        Defined::new(
-            &[OVERLAPS, "array_has_any", "list_has_any", "arrays_overlap"],
-            true,
-            two_lists,
-            boolean,
-            overlaps,
-        ),
+        Defined::new(&[CONTAINS], true, two_lists, boolean, contains),
+        Defined::new(&[OVERLAPS], true, two_lists, boolean, overlaps),
+        Defined::new(&["array_has_all", "list_has_all"], true, two_lists, boolean, contains),
+        Defined::new(&["array_has_any", "list_has_any", "arrays_overlap"], true, two_lists, boolean, overlaps),
     ]
 }
 
