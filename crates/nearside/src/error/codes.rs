@@ -59,6 +59,8 @@ states! {
     InvalidArgumentForLogarithm = "2201E" "invalid_argument_for_logarithm": "the logarithm of zero or less";
     InvalidArgumentForPower = "2201F" "invalid_argument_for_power_function":
         "a power or a root that is no real number";
+    InvalidArgumentForWidthBucket = "2201G" "invalid_argument_for_width_bucket_function":
+        "bounds or a number of buckets that make none";
     InvalidRowCountInLimit = "2201W" "invalid_row_count_in_limit_clause": "a negative LIMIT";
     InvalidRowCountInOffset = "2201X" "invalid_row_count_in_result_offset_clause": "a negative OFFSET";
     InvalidParameterValue = "22023" "invalid_parameter_value":

@@ -190,6 +190,27 @@ impl Sum {
     }
 }
 
+/// The name of a unit that a word means: `hours` and `hrs` are `hour`.
+pub(crate) fn unit_named(word: &str) -> Option<&'static str> {
+    let lower = word.trim().to_lowercase();
+    Some(match Unit::of(&lower) {
+        None if matches!(lower.as_str(), "quarter" | "qtr") => "quarter",
+        None => return None,
+        Some(Unit::Micros) => "microsecond",
+        Some(Unit::Millis) => "millisecond",
+        Some(Unit::Second) => "second",
+        Some(Unit::Minute) => "minute",
+        Some(Unit::Hour) => "hour",
+        Some(Unit::Day) => "day",
+        Some(Unit::Week) => "week",
+        Some(Unit::Month) => "month",
+        Some(Unit::Years(10)) => "decade",
+        Some(Unit::Years(100)) => "century",
+        Some(Unit::Years(1000)) => "millennium",
+        Some(Unit::Years(_)) => "year",
+    })
+}
+
 /// The interval that a text means. `last` is the unit of a number that has none, seconds where nobody says which.
 ///
 /// # Errors

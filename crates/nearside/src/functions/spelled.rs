@@ -10,7 +10,7 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion_expr::preimage::PreimageResult;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
-use datafusion_functions::{math, unicode};
+use datafusion_functions::{datetime, math, unicode};
 
 use crate::functions::parts;
 
@@ -74,7 +74,7 @@ impl ScalarUDFImpl for Spelled {
 
 /// Functions that PostgreSQL has under a name that DataFusion has not, or under that of another one.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    vec![spelled("ceiling", math::ceil()), spelled("sign", math::signum())]
+    vec![spelled("ceiling", math::ceil()), spelled("sign", math::signum()), spelled("strftime", datetime::to_char())]
 }
 
 /// What plans these forms.

@@ -25,15 +25,19 @@ use crate::functions::any_of_list;
 use crate::functions::arrays;
 use crate::functions::asked;
 use crate::functions::bytes;
+use crate::functions::calendar;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
+use crate::functions::numbers;
 use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::quoting;
 use crate::functions::round;
 use crate::functions::session;
 use crate::functions::spelled;
+use crate::functions::templates;
+use crate::functions::truncation;
 use crate::functions::uuids;
 use crate::functions::zones;
 use crate::rewrite::casts;
@@ -82,6 +86,9 @@ impl Planner {
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
         scalars.extend(uuids::functions());
+        scalars.extend(templates::functions());
+        scalars.extend(calendar::functions());
+        scalars.extend(numbers::functions());
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(quoting::functions());
@@ -94,6 +101,7 @@ impl Planner {
                 literals::coalesce(),
                 round::function(),
                 parts::function(),
+                truncation::function(),
                 zones::function(),
             ]
             .map(Arc::new),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -40,7 +40,11 @@ impl ExprPlanner for LiteralTypes {
                 (B::Minus, Ok(DataType::Date32 | DataType::Timestamp(..))) => written(&expr.right).is_some(),
                 _ => false,
             };
-            if takes {
+            // A text that is added to a time is an interval.
+            if let (B::Plus, Ok(DataType::Timestamp(..))) = (&expr.op, other.get_type(schema)) {
+                let text = if written(&expr.left).is_some() { &mut expr.left } else { &mut expr.right };
+                *text = cast(std::mem::take(text), DataType::Interval(IntervalUnit::MonthDayNano));
+            } else if takes {
                 take_type(&mut [&mut expr.left, &mut expr.right], schema)?;
             }
         }
