@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, IntervalMonthDayNanoArray, TimestampNanosecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, IntervalMonthDayNanoArray, Time64NanosecondArray, TimestampNanosecondArray,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
@@ -27,6 +29,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let span = |_: &[DataType]| SPAN;
     let all = [
         Defined::new(&["age"], true, two_moments, span, age),
+        Defined::new(&["make_time"], true, three_parts, |_| DataType::Time64(TimeUnit::Nanosecond), make_time),
         Defined::new(&["make_timestamp"], true, six_parts, |_| MOMENT, make_timestamp),
         Defined::new(&["make_interval"], true, up_to_seven, span, make_interval),
         Defined::new(&["justify_days"], true, one_span, span, |columns| justified(columns, days_to_months)),
@@ -102,6 +105,13 @@ fn six_parts(types: &[DataType]) -> Result<Vec<DataType>, String> {
     }
 }
 
+fn three_parts(types: &[DataType]) -> Result<Vec<DataType>, String> {
+    match types.len() {
+        3 => numbers(types, 2),
+        _ => Err("it takes an hour, minute and seconds".into()),
+    }
+}
+
 fn up_to_seven(types: &[DataType]) -> Result<Vec<DataType>, String> {
     match types.len() {
         1..=7 => numbers(types, 6),
@@ -157,6 +167,27 @@ fn parts(columns: &[ArrayRef], row: usize, seconds_at: usize) -> Option<(Vec<i64
         let seconds = columns.get(seconds_at).map_or(0.0, |column| column.as_primitive::<Float64Type>().value(row));
         (whole, seconds)
     })
+}
+
+fn make_time(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut found = Vec::with_capacity(columns[0].len());
+    for row in 0..columns[0].len() {
+        let Some((whole, seconds)) = parts(columns, row, 2) else {
+            found.push(None);
+            continue;
+        };
+        let (hour, minute, micros) = (whole[0], whole[1], (seconds * 1e6).round());
+        let is_clock = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60e6).contains(&micros);
+        let clock =
+            hour.wrapping_mul(HOUR).wrapping_add(minute.wrapping_mul(60 * SECOND)).wrapping_add(micros as i64 * 1000);
+        match is_clock && clock < DAY {
+            true => found.push(Some(clock)),
+            false => {
+                return value_err!(DatetimeFieldOverflow, "time field value out of range: {hour}:{minute}:{seconds}");
+            }
+        }
+    }
+    Ok(Arc::new(Time64NanosecondArray::from(found)))
 }
 
 fn make_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {

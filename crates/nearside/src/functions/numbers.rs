@@ -1,9 +1,11 @@
-//! Functions of numbers that DataFusion has not: `div`, `width_bucket`, `scale`, and trigonometry in degrees, which is
+//! Functions of numbers that DataFusion has not or has otherwise: `div`, `mod`, `chr`, `width_bucket`, `scale`, and trigonometry in degrees, which is
 //! exact where the angle is one of those that people know.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int32Array, Int64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringViewBuilder,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use datafusion_common::Result;
@@ -21,6 +23,8 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let degrees = |name, runs| Defined::new(&[name], true, one_float, float, runs);
     let all = [
         Defined::new(&["div"], true, two_exact, quotient, div),
+        Defined::new(&["mod"], true, two_exact, same, remainder),
+        Defined::new(&["chr"], true, one_integer, |_| DataType::Utf8View, chr),
         Defined::new(&["width_bucket"], true, bucket, int, width_bucket),
         Defined::new(&["scale"], true, one_decimal, int, scale),
         Defined::new(&["min_scale"], true, one_decimal, int, min_scale),
@@ -118,6 +122,57 @@ fn div(columns: &[ArrayRef]) -> Result<ArrayRef> {
         });
     }
     Ok(Arc::new(Decimal128Array::from(found).with_precision_and_scale(38, 0)?))
+}
+
+fn same(types: &[DataType]) -> DataType {
+    types.first().cloned().unwrap_or(DataType::Int64)
+}
+
+/// What is left over of a division that cuts off, which has the sign of the first number.
+fn remainder(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    macro_rules! each {
+        ($t:ty) => {{
+            let (a, b) = (columns[0].as_primitive::<$t>(), columns[1].as_primitive::<$t>());
+            let mut found = Vec::with_capacity(a.len());
+            for (a, b) in a.iter().zip(b) {
+                found.push(match (a, b) {
+                    (Some(_), Some(0)) => return Err(division_by_zero()),
+                    (Some(a), Some(b)) => Some(a.wrapping_rem(b)),
+                    _ => None,
+                });
+            }
+            found
+        }};
+    }
+    Ok(match columns[0].data_type() {
+        DataType::Decimal128(digits, scale) => {
+            Arc::new(Decimal128Array::from(each!(Decimal128Type)).with_precision_and_scale(*digits, *scale)?)
+        }
+        _ => Arc::new(Int64Array::from(each!(Int64Type))),
+    })
+}
+
+fn one_integer(types: &[DataType]) -> Result<Vec<DataType>, String> {
+    match types {
+        [of] if of.is_integer() || *of == DataType::Null => Ok(vec![DataType::Int64]),
+        _ => Err("it takes the number of a character".into()),
+    }
+}
+
+fn chr(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut found = StringViewBuilder::new();
+    for number in columns[0].as_primitive::<Int64Type>() {
+        let Some(number) = number else {
+            found.append_null();
+            continue;
+        };
+        match u32::try_from(number).ok().filter(|number| *number > 0).and_then(char::from_u32) {
+            Some(c) => found.append_value(c.encode_utf8(&mut [0; 4])),
+            None if number == 0 => return value_err!(ProgramLimitExceeded, "null character not permitted"),
+            None => return value_err!(ProgramLimitExceeded, "requested character not valid: {number}"),
+        }
+    }
+    Ok(Arc::new(found.finish()))
 }
 
 fn scale(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -127,6 +127,10 @@ fn without_exponent(text: &str) -> Option<String> {
 fn moment(text: &str, has_zone: bool) -> Result<String, Fault> {
     let Moment { day, clock, zone } = moment_texts::read(text)?;
     let mut day = day.ok_or(Fault::Shape)?;
+    // Arrow reads years of four digits.
+    if !(1..=9999).contains(&day.year()) {
+        return Err(Fault::Range);
+    }
     let mut clock = clock.unwrap_or(0);
     if clock >= DAY {
         day = day.succ_opt().ok_or(Fault::Range)?;

@@ -257,6 +257,9 @@ fn numbers_to_char(values: &ArrayRef, templates: &StringViewArray) -> Result<Arr
                 false => texts.value(row).to_string(),
             };
             let (is_negative, whole, fraction) = digits(&plain, behind, shifted);
+            // An exact number that is rounded to zero has no sign.
+            let is_zero = whole.bytes().chain(fraction.bytes()).all(|digit| digit == b'0');
+            let is_negative = is_negative && (is_float || !is_zero);
             template.write(is_negative, &whole, &fraction, &mut text);
         }
         found.append_value(text);

@@ -165,8 +165,9 @@ impl Template {
         let room = self.before + self.shifted;
         let whole = whole.trim_start_matches('0');
         let whole = if whole.is_empty() { "0" } else { whole };
-        let overflows = whole.len() > room && !(whole == "0" && room == 0);
-        let fraction_kept = match self.bare {
+        // Also where there is no room for the 0 before the point.
+        let overflows = whole.len() > room;
+        let fraction_kept = match self.bare && !overflows {
             true => {
                 // Zeros at the end are left out up to the last 0 of the template.
                 let mut behind_point = self.parts.iter().skip_while(|part| **part != Part::Point).skip(1);
@@ -239,13 +240,13 @@ impl Template {
                         }
                         ' ' if bare => {}
                         ' ' => to.push(' '),
+                        // The sign stands before the point then.
+                        _ if is_only_zero && !bare => to.push(' '),
                         _ if is_only_zero => {
                             sign(to);
                             is_begun = true;
-                            match bare {
-                                true if fraction_kept == 0 => to.push('0'),
-                                true => {}
-                                false => to.push(' '),
+                            if fraction_kept == 0 {
+                                to.push('0');
                             }
                         }
                         digit => {
@@ -258,7 +259,9 @@ impl Template {
                 Part::Point => {
                     sign(to);
                     past_point = true;
-                    to.push('.');
+                    if self.behind > 0 {
+                        to.push('.');
+                    }
                 }
                 Part::Comma => match (is_begun, bare) {
                     (true, _) => to.push(','),
@@ -272,7 +275,7 @@ impl Template {
                 Part::Minus | Part::Plus | Part::Currency => to.push(' '),
                 Part::PlusOrMinus => to.push(if is_negative { '-' } else { '+' }),
                 Part::Ordinal(upper) => {
-                    if !is_negative && self.behind == 0 {
+                    if !is_negative && !overflows && self.behind == 0 {
                         let suffix = ordinal_of(whole);
                         to.push_str(&if *upper { suffix.to_uppercase() } else { suffix.to_string() });
                     }

@@ -112,6 +112,11 @@ fn field(fields: &Fields, key: Key, case: Case, bare: bool, to: &mut String) -> 
         let width = if bare { 0 } else { digits };
         to.push_str(&format!("{sign}{:0width$}", value.unsigned_abs()));
     };
+    // A sign takes the place of a zero.
+    let signed = |value: i64, digits: usize| {
+        let width = if bare { 0 } else { digits };
+        format!("{value:0width$}")
+    };
     let is_span = fields.date.is_none();
     // There is no year 0: the one before 1 is 1 BC.
     let year = if is_span || fields.year > 0 { fields.year } else { 1 - fields.year };
@@ -139,8 +144,8 @@ fn field(fields: &Fields, key: Key, case: Case, bare: bool, to: &mut String) -> 
         }
         Key::Year(digits) => number(short(year, digits), digits.into()),
         Key::YearWithComma => to.push_str(&format!("{},{:03}", year / 1000, year % 1000)),
-        Key::Month => number(fields.month, 2),
-        Key::DayOfMonth => number(fields.day, 2),
+        Key::Month => to.push_str(&signed(fields.month, 2)),
+        Key::DayOfMonth => to.push_str(&signed(fields.day, 2)),
         Key::MonthRoman => {
             let roman = *ROMAN.get(usize::try_from(fields.month).ok()?.checked_sub(1)?)?;
             let width = if bare { 0 } else { 4 };
@@ -148,7 +153,7 @@ fn field(fields: &Fields, key: Key, case: Case, bare: bool, to: &mut String) -> 
         }
         Key::Century if is_span => number(year / 100, 2),
         Key::Quarter if is_span => number((fields.month - 1) / 3 + 1, 1),
-        Key::DayOfYear if is_span => number(fields.year * 360 + fields.month * 30 + fields.day, 3),
+        Key::DayOfYear if is_span => to.push_str(&signed(fields.year * 360 + fields.month * 30 + fields.day, 3)),
         _ => return of_date(fields, fields.date?, year, key, case, bare, to),
     }
     Some(())
