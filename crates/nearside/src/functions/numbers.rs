@@ -1,5 +1,5 @@
-//! Functions of numbers that DataFusion has not or has otherwise: `div`, `mod`, `chr`, `width_bucket`, `scale`, and trigonometry in degrees, which is
-//! exact where the angle is one of those that people know.
+//! Functions of numbers that DataFusion has not, or has otherwise: `div`, `mod`, `chr`, `width_bucket`, `scale`, and
+//! trigonometry in degrees, which is exact where the angle is one of those that people know.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use datafusion_expr::ScalarUDF;
 
 use super::checked::division_by_zero;
 use super::defined::Defined;
-use super::nested_texts::{as_lists, element};
+use super::texts::nested::{as_lists, element};
 use crate::error::value_err;
 
 /// The functions.

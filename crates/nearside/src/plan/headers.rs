@@ -23,7 +23,7 @@ use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder
 
 use crate::error::Result;
 use crate::error::types::sql_type;
-use crate::functions::nested_texts::is_list;
+use crate::functions::texts::nested::is_list;
 use crate::rewrite::chars::padded_column;
 use crate::sql::{is_made, seen_name};
 

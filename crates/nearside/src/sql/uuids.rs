@@ -1,11 +1,12 @@
 //! Texts that are put into columns of UUIDs, as casts: the planner puts texts into columns of types that Arrow makes of
 //! them, of which UUID is none.
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{self, AssignmentTarget, Expr, ObjectName, SelectItem, SetExpr, TableFactor, TableObject, Value};
 
 use super::normalised;
+use crate::functions::texts::nested::element;
 use crate::functions::uuids::UUID;
 
 /// The columns of a table, if there is one.
@@ -25,12 +26,12 @@ fn in_statement(statement: &mut ast::Statement, tables: Columns<'_>) {
         ast::Statement::Insert(insert) => {
             let TableObject::TableName(name) = &insert.table else { return };
             let (Some(schema), Some(source)) = (tables(name), insert.source.as_mut()) else { return };
-            let is_uuid = |column: &str| schema.field_with_name(column).is_ok_and(|field| *field.data_type() == UUID);
-            let goes_to: Vec<bool> = match insert.columns.is_empty() {
-                true => schema.fields().iter().map(|field| *field.data_type() == UUID).collect(),
-                false => insert.columns.iter().map(|column| last(column).is_some_and(|name| is_uuid(&name))).collect(),
+            let of_column = |column: &ObjectName| of_type(schema.field_with_name(&last(column)?).ok()?.data_type());
+            let goes_to: Vec<Option<ast::DataType>> = match insert.columns.is_empty() {
+                true => schema.fields().iter().map(|field| of_type(field.data_type())).collect(),
+                false => insert.columns.iter().map(of_column).collect(),
             };
-            if goes_to.contains(&true) {
+            if goes_to.iter().any(Option::is_some) {
                 in_rows(&mut source.body, &goes_to);
             }
         }
@@ -40,9 +41,10 @@ fn in_statement(statement: &mut ast::Statement, tables: Columns<'_>) {
             for assignment in &mut update.assignments {
                 if let AssignmentTarget::ColumnName(column) = &assignment.target
                     && let Some(column) = last(column)
-                    && schema.field_with_name(&column).is_ok_and(|field| *field.data_type() == UUID)
+                    && let Ok(field) = schema.field_with_name(&column)
+                    && let Some(to) = of_type(field.data_type())
                 {
-                    cast_text(&mut assignment.value);
+                    cast_text(&mut assignment.value, &to);
                 }
             }
         }
@@ -53,17 +55,30 @@ fn in_statement(statement: &mut ast::Statement, tables: Columns<'_>) {
     }
 }
 
-fn in_rows(body: &mut SetExpr, goes_to: &[bool]) {
+/// The type, if it is that of UUIDs or of lists of them.
+fn of_type(data_type: &DataType) -> Option<ast::DataType> {
+    if *data_type == UUID {
+        return Some(ast::DataType::Uuid);
+    }
+    let inner = of_type(element(data_type)?)?;
+    Some(ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(Box::new(inner), None)))
+}
+
+fn in_rows(body: &mut SetExpr, goes_to: &[Option<ast::DataType>]) {
     match body {
         SetExpr::Values(values) => {
             for row in &mut values.rows {
-                row.content.iter_mut().zip(goes_to).filter(|(_, is)| **is).for_each(|(value, _)| cast_text(value));
+                for (value, to) in row.content.iter_mut().zip(goes_to) {
+                    to.iter().for_each(|to| cast_text(value, to));
+                }
             }
         }
         SetExpr::Select(select) => {
-            for (item, _) in select.projection.iter_mut().zip(goes_to).filter(|(_, is)| **is) {
-                if let SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } = item {
-                    cast_text(value);
+            for (item, to) in select.projection.iter_mut().zip(goes_to) {
+                if let (SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }, Some(to)) =
+                    (item, to)
+                {
+                    cast_text(value, to);
                 }
             }
         }
@@ -80,13 +95,13 @@ fn last(name: &ObjectName) -> Option<String> {
     name.0.last().and_then(|part| part.as_ident()).cloned().map(normalised)
 }
 
-fn cast_text(value: &mut Expr) {
+fn cast_text(value: &mut Expr, to: &ast::DataType) {
     if let Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(_), .. }) = value {
         let text = std::mem::replace(value, Expr::Value(Value::Null.into()));
         *value = Expr::Cast {
             kind: ast::CastKind::Cast,
             expr: Box::new(text),
-            data_type: ast::DataType::Uuid,
+            data_type: to.clone(),
             array: false,
             format: None,
         };

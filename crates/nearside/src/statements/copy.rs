@@ -18,7 +18,7 @@ use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
-use crate::functions::nested_texts::is_list;
+use crate::functions::texts::nested::is_list;
 use crate::functions::texts::texts_of_values;
 use crate::functions::uuids::UUID;
 use crate::rewrite::chars::delivered;

@@ -9,7 +9,7 @@ use datafusion_common::Result;
 
 use super::{Defined, Lists, Maker, data, is_count, must_be_list};
 use crate::error::value_err;
-use crate::functions::nested_texts::element;
+use crate::functions::texts::nested::element;
 
 /// The name of the function behind `a[1]`.
 pub(super) const ELEMENT: &str = "array_element";

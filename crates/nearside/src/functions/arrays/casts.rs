@@ -12,8 +12,8 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use super::{innermost, is_text};
 use crate::error::Error;
 use crate::functions::checked::rounded_to;
-use crate::functions::nested_texts::{as_lists, element, is_list};
 use crate::functions::reading;
+use crate::functions::texts::nested::{as_lists, element, is_list};
 use crate::functions::texts::{is_written_here, texts};
 
 /// It has the name of its argument, as a cast has, and is in no registry.

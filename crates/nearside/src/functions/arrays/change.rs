@@ -8,7 +8,7 @@ use datafusion_common::Result;
 use super::{Defined, Lists, Maker, common, data, dimensions, is_count, list_and_element, list_of, must_be_list};
 use crate::error::value_err;
 use crate::functions::floats::canonical;
-use crate::functions::nested_texts::element;
+use crate::functions::texts::nested::element;
 
 /// The functions behind `||`, whose names are no words: an output of one has no name.
 pub(super) const APPENDED: &str = "list || element";

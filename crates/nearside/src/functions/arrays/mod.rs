@@ -1,5 +1,5 @@
-//! Functions and operators of lists in the meaning that PostgreSQL gives them for arrays: elements count from 1, what is
-//! out of range is NULL, NULL elements are found by `array_position` and the like, and by `@>` and `&&` never.
+//! Functions and operators of lists in the meaning that PostgreSQL gives them for arrays: elements count from 1, what
+//! is out of range is NULL, NULL elements are found by `array_position` and the like, and by `@>` and `&&` never.
 //!
 //! # Limits
 //! Every list counts from 1. A list of lists is PostgreSQL's array of several dimensions, but one subscript of it gives
@@ -16,7 +16,7 @@ use datafusion_expr::ScalarUDF;
 use datafusion_expr::type_coercion::binary::type_union_coercion;
 
 use super::defined::Defined;
-use super::nested_texts::{as_lists, element, is_list};
+use super::texts::nested::{as_lists, element, is_list};
 
 mod bounds;
 pub(crate) mod casts;

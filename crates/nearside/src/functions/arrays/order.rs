@@ -1,5 +1,5 @@
-//! `<`, `<=`, `>` and `>=` of lists: by their first elements that differ, of which NULL is the largest; else the shorter
-//! list is less. Intervals in lists are compared as lengths of time.
+//! `<`, `<=`, `>` and `>=` of lists: by their first elements that differ, of which NULL is the largest; else the
+//! shorter list is less. Intervals in lists are compared as lengths of time.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use datafusion_common::Result;
 
 use super::{Defined, common, innermost, must_be_list};
 use crate::functions::floats::canonical;
-use crate::functions::nested_texts::{as_lists, is_list};
 use crate::functions::spans::lengths;
+use crate::functions::texts::nested::{as_lists, is_list};
 
 /// The functions' names, which are no words: an output of one has no name.
 pub(super) const LESS: &str = "list <";

@@ -13,7 +13,7 @@ use super::change::{APPENDED, CAT_OF, PREPENDED};
 use super::order::{EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL, UNEQUAL, has_intervals};
 use super::sets::{CONTAINS, OVERLAPS};
 use super::{dimensions, is_list, is_text};
-use crate::functions::nested_texts::element;
+use crate::functions::texts::nested::element;
 
 static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(super::functions);
 

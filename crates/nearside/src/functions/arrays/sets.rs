@@ -11,7 +11,7 @@ use datafusion_common::Result;
 
 use super::{Defined, Lists, common, innermost, list_of};
 use crate::functions::floats::canonical;
-use crate::functions::nested_texts::element;
+use crate::functions::texts::nested::element;
 
 /// The name of the function behind `@>`.
 pub(super) const CONTAINS: &str = "list @> list";

@@ -9,7 +9,7 @@ use datafusion_common::Result;
 
 use super::{Defined, Lists, is_text, list_of, must_be_list};
 use crate::functions::flat::flat_lists;
-use crate::functions::nested_texts;
+use crate::functions::texts::nested;
 
 pub(super) fn functions() -> Vec<Defined> {
     vec![
@@ -59,7 +59,7 @@ fn joined(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let lists = Lists::of(&flat_lists(&columns[0])?)?;
     let between = as_texts(&columns[1])?;
     let for_null = columns.get(2).map(as_texts).transpose()?;
-    let elements = nested_texts::within(lists.elements())?;
+    let elements = nested::within(lists.elements())?;
     let elements = elements.as_string_view();
     let mut found = StringViewBuilder::new();
     let mut text = String::new();

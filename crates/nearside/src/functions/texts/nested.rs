@@ -8,7 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::Result;
 
-use super::texts::{is_written_here, texts, written};
+use super::{is_written_here, texts, written};
 
 /// Whether it is a type of lists.
 pub(crate) fn is_list(data_type: &DataType) -> bool {
@@ -82,7 +82,7 @@ pub(super) fn rows(values: &StructArray) -> Result<ArrayRef> {
 }
 
 /// The texts of what stands in a list or row, where a truth value is a letter.
-pub(super) fn within(values: &ArrayRef) -> Result<ArrayRef> {
+pub(in crate::functions) fn within(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Boolean => {
             let letter = |value: bool| if value { "t" } else { "f" };
@@ -95,7 +95,7 @@ pub(super) fn within(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// What PostgreSQL takes for blank within lists and rows.
-pub(super) fn is_blank(c: char) -> bool {
+pub(in crate::functions) fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}')
 }
 

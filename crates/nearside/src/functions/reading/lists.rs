@@ -10,11 +10,11 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field};
 
-use super::nested_texts::{element, is_blank};
-use super::reading::read;
+use super::read;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::functions::texts::nested::{element, is_blank};
 
 /// How deep lists may stand within each other; PostgreSQL's limit.
 const DEPTH_MAX: usize = 6;

@@ -2,7 +2,7 @@
 //! one that is written in a statement, a parameter's, and those of a column.
 //!
 //! Truth values, dates, intervals, bytes and lists are read here and in the modules beside it ([`moment_texts`],
-//! [`span_texts`], [`list_texts`]). Times are written anew in the one form that Arrow does not take for something else,
+//! [`span_texts`], [`lists`]). Times are written anew in the one form that Arrow does not take for something else,
 //! and numbers without the blanks around them; then Arrow reads them.
 
 use std::borrow::Cow;
@@ -18,12 +18,14 @@ use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, Scalar
 use files::read_bytes;
 
 use super::moment_texts::{self, DAY, Fault, Moment};
-use super::nested_texts::is_list;
+use super::span_texts;
+use super::texts::nested::is_list;
 use super::uuids::{UUID, read_uuid};
-use super::{list_texts, span_texts};
 use crate::error::codes::{SqlState, unreadable};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+
+mod lists;
 
 /// Whether texts are read as values of a type in another way than Arrow's.
 pub(crate) fn is_read_here(to: &DataType) -> bool {
@@ -189,7 +191,7 @@ pub(crate) fn read(texts: &ArrayRef, to: &DataType, tries: bool) -> Result<Array
     }
     let texts = cast(texts, &DataType::Utf8View)?;
     if is_list(to) {
-        return list_texts::lists(&texts, to, tries);
+        return lists::lists(&texts, to, tries);
     }
     macro_rules! each {
         ($values:expr, $read:expr) => {{

@@ -1,7 +1,7 @@
 //! How values are written as text, in casts and where a text is put together (`||`, `concat`), as PostgreSQL writes
 //! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`, `\x6162`, `{1,NULL}`. Arrow writes some of these
-//! otherwise, and then texts that look alike to a reader are not equal. Integers, decimals and truth values are the same
-//! in both. Lists and rows: [`nested_texts`](super::nested_texts).
+//! otherwise, and then texts that look alike to a reader are not equal. Integers, decimals and truth values are the
+//! same in both. Lists and rows: [`nested`].
 //!
 //! # Limits
 //! Maps, and what is within them, are written as Arrow writes them.
@@ -24,9 +24,11 @@ use datafusion_expr::{
 };
 use files::write_bytes;
 
-use super::nested_texts::{self, is_list};
+use self::nested::is_list;
 use super::uuids::{UUID, write_uuid};
 use crate::error::value_err;
+
+pub(crate) mod nested;
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Text { signature: Signature::any(1, Volatility::Immutable) })));
@@ -147,8 +149,8 @@ pub(super) fn texts(values: &ArrayRef) -> Result<ArrayRef> {
             }
             written(days.into_iter(), day)
         }
-        DataType::Struct(_) => nested_texts::rows(values.as_struct())?,
-        list if is_list(list) => nested_texts::lists(values)?,
+        DataType::Struct(_) => nested::rows(values.as_struct())?,
+        list if is_list(list) => nested::lists(values)?,
         other => return internal_err!("{other} is written by a cast"),
     })
 }
