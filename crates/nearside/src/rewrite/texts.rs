@@ -12,6 +12,7 @@ use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
 
+use super::casts::keys;
 use crate::error::Error;
 use crate::functions::arrays::casts::{cast_lists, is_cast_here};
 use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
@@ -46,13 +47,28 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| match of_written(&part)? {
+    let rewrite = |expr: Expr| {
+        expr.transform_up(|part| match of_written(&part)? {
             Some(read) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
             None => Ok(of_cast(part, &schema, zone)),
-        })?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+        })
+    };
+    node.map_expressions(|expr| match expr {
+        // The names are those of what is in the sets.
+        Expr::GroupingSet(mut sets) => {
+            let mut changed = false;
+            for key in keys(&mut sets) {
+                let name = names.save(key);
+                let rewritten = rewrite(std::mem::take(key))?;
+                changed |= rewritten.transformed;
+                *key = if rewritten.transformed { name.restore(rewritten.data) } else { rewritten.data };
+            }
+            Ok(Transformed::new_transformed(Expr::GroupingSet(sets), changed))
+        }
+        expr => {
+            let name = names.save(&expr);
+            Ok(rewrite(expr)?.update_data(|expr| name.restore(expr)))
+        }
     })
 }
 
