@@ -56,6 +56,7 @@ pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::codes::{Message, SqlState};
 pub use error::{Error, Position, Result};
+pub use functions::texts::texts_of_values;
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;

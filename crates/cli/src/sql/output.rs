@@ -6,18 +6,19 @@
 //! - `csv`: RFC 4180 with a header line; NULL is an empty field, an empty string is `""`.
 //! - `json`: one array of row objects per statement; NULL is `null`, decimals are numbers with all their digits.
 //!
-//! Dates and times are ISO 8601 with a space between date and time in tables and CSV, and with a `T` in JSON.
+//! In tables and CSV values are written as a cast to text writes them: `2024-01-31 10:00:00+02`, `{1,NULL}`, `1 day`.
+//! In JSON dates and times are ISO 8601, with a `T`, and lists and rows are those of JSON.
 //!
 //! # Limits
 //! The width of a character is estimated from its Unicode block, not from the terminal's font.
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use arrow::json::writer::{JsonArray, WriterBuilder};
-use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
-use nearside::texts_of_bytes;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearside::texts_of_values;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 
@@ -65,25 +66,22 @@ where
     }
 }
 
-fn options(null: &str) -> FormatOptions<'_> {
-    FormatOptions::new()
-        .with_null(null)
-        .with_display_error(false)
-        .with_duration_format(DurationFormat::Pretty)
-        .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
-}
-
 fn formatters<'a>(batch: &'a RecordBatch, null: &'a str) -> Result<Vec<ArrayFormatter<'a>>, Failure> {
-    let options = options(null);
+    let options = FormatOptions::new().with_null(null).with_display_error(false);
     let columns = batch.columns().iter();
     Ok(columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options)).collect::<Result<_, _>>()?)
 }
 
-/// The batch with texts in the place of bytes: Arrow writes them without a sign that they are some.
-fn with_texts_of_bytes(batch: RecordBatch) -> Result<RecordBatch, Failure> {
-    let texts = batch.columns().iter().map(texts_of_bytes).collect::<Result<Vec<_>, _>>()?;
+/// The batch with texts in the place of values that Arrow writes otherwise than SQL does; of JSON's types if `all` is
+/// false.
+fn with_texts(batch: RecordBatch, all: bool) -> Result<RecordBatch, Failure> {
+    use DataType as T;
+    let is_written = |of: &DataType| all || matches!(of, T::Interval(_) | T::Duration(_) | T::FixedSizeBinary(16));
+    let text = |column: &ArrayRef| match is_written(column.data_type()) {
+        true => texts_of_values(column),
+        false => Ok(None),
+    };
+    let texts = batch.columns().iter().map(text).collect::<Result<Vec<_>, _>>()?;
     if texts.iter().all(Option::is_none) {
         return Ok(batch);
     }
@@ -102,7 +100,7 @@ where
     let mut rows = 0;
     let mut writer = WriterBuilder::new().with_explicit_nulls(true).build::<_, JsonArray>(&mut *out);
     for batch in batches {
-        let batch = batch?;
+        let batch = with_texts(batch?, false)?;
         rows += batch.num_rows() as u64;
         writer.write(&batch)?;
     }
@@ -130,7 +128,7 @@ where
     let mut rows = 0;
     let mut value = String::new();
     for batch in batches {
-        let batch = with_texts_of_bytes(batch?)?;
+        let batch = with_texts(batch?, true)?;
         let formatters = formatters(&batch, "")?;
         // Also of columns of the type of NULL, which have no bitmap.
         let nulls: Vec<_> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
@@ -186,7 +184,7 @@ where
     let mut head_rows = 0;
     while head_rows < WIDTH_ROWS {
         match batches.next() {
-            Some(batch) => head.push(with_texts_of_bytes(batch?)?),
+            Some(batch) => head.push(with_texts(batch?, true)?),
             None => break,
         }
         head_rows += head.last().map_or(0, RecordBatch::num_rows);
@@ -195,7 +193,7 @@ where
     layout.write_header(out, schema)?;
     let mut rows = 0;
     for batch in head.into_iter().map(Ok).chain(batches) {
-        let batch = with_texts_of_bytes(batch?)?;
+        let batch = with_texts(batch?, true)?;
         layout.write_rows(out, &batch)?;
         rows += batch.num_rows() as u64;
     }

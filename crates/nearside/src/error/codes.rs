@@ -47,6 +47,7 @@ states! {
     DataException = "22000" "data_exception": "a value made the statement fail, and no other code of 22 says how";
     StringDataRightTruncation = "22001" "string_data_right_truncation": "a text is longer than its column allows";
     NumericValueOutOfRange = "22003" "numeric_value_out_of_range": "a number does not fit its type";
+    NullValueNotAllowed = "22004" "null_value_not_allowed": "an argument is NULL where it has to be a value";
     InvalidDatetimeFormat = "22007" "invalid_datetime_format": "a text is not a date, time, timestamp or interval";
     DatetimeFieldOverflow = "22008" "datetime_field_overflow": "a date, time or interval is out of range";
     SequenceGeneratorLimitExceeded = "2200H" "sequence_generator_limit_exceeded":
@@ -60,10 +61,13 @@ states! {
     InvalidArgumentForLogarithm = "2201E" "invalid_argument_for_logarithm": "the logarithm of zero or less";
     InvalidArgumentForPower = "2201F" "invalid_argument_for_power_function":
         "a power or a root that is no real number";
+    InvalidArgumentForWidthBucket = "2201G" "invalid_argument_for_width_bucket_function":
+        "bounds or a number of buckets that make none";
     InvalidRowCountInLimit = "2201W" "invalid_row_count_in_limit_clause": "a negative LIMIT";
     InvalidRowCountInOffset = "2201X" "invalid_row_count_in_result_offset_clause": "a negative OFFSET";
     InvalidParameterValue = "22023" "invalid_parameter_value":
         "a setting, an option or an argument has a value that it does not take";
+    ArraySubscriptError = "2202E" "array_subscript_error": "a number of elements that a list does not have";
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";
     NotNullViolation = "23502" "not_null_violation": "a NULL in a column that takes none";

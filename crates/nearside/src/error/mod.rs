@@ -5,6 +5,7 @@
 //! [`Error::code`] is PostgreSQL's code of each: [`codes`].
 
 pub(crate) mod codes;
+pub(crate) mod instead;
 pub(crate) mod names;
 pub(crate) mod types;
 pub(crate) mod words;

@@ -17,6 +17,7 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         DataType::Float16 | DataType::Float32 => "REAL".into(),
         DataType::Float64 => "DOUBLE".into(),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR".into(),
+        DataType::FixedSizeBinary(16) => "UUID".into(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             "BYTEA".into()
         }

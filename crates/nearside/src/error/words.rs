@@ -223,6 +223,9 @@ fn of_cast(text: &str) -> Option<String> {
 fn of_function(text: &str) -> Option<String> {
     if let Some(name) = text.strip_prefix("Invalid function '") {
         let (name, hint) = name.split_once('\'')?;
+        if let Some(advice) = super::instead::advice(&name.to_lowercase()) {
+            return Some(format!("function '{name}' does not exist; {advice}"));
+        }
         let near = hint.split('\'').nth(1).and_then(|hint| super::nearest(name, std::iter::once(hint)));
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         return Some(format!("function '{name}' does not exist{hint}"));

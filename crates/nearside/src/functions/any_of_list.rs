@@ -122,7 +122,8 @@ impl ScalarUDFImpl for OfList {
         let element = match list {
             DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => f.data_type().clone(),
             DataType::ListView(f) | DataType::LargeListView(f) => f.data_type().clone(),
-            DataType::Null => value.clone(),
+            // A text as it is written is a list of such values.
+            DataType::Null | DataType::Utf8 | DataType::Utf8View => value.clone(),
             other => return Err(refused(format!("{other} is no list; compare with ARRAY[..] or a query"))),
         };
         let exact = |of: &DataType| of.is_decimal() || of.is_integer();

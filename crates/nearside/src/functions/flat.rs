@@ -76,6 +76,14 @@ fn flat_type(data_type: &DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(inner.data_type().clone(), true)))
 }
 
+/// Lists of the elements of their lists, at every level; a list of no lists is given as it is.
+///
+/// # Errors
+/// Those of Arrow.
+pub(crate) fn flat_lists(lists: &ArrayRef) -> Result<ArrayRef> {
+    Ok(if flat_type(lists.data_type()) == *lists.data_type() { Arc::clone(lists) } else { flat(lists)? })
+}
+
 /// Lists of the elements of their lists, at every level.
 fn flat(lists: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let mut lists = as_lists(lists)?;

@@ -1,15 +1,20 @@
 //! Functions of ours, scalar ones and aggregates, in the meaning of PostgreSQL.
 
 pub(crate) mod any_of_list;
+pub(crate) mod arrays;
 pub(crate) mod asked;
 pub(crate) mod bytes;
+pub(crate) mod calendar;
 pub(crate) mod checked;
 pub(crate) mod days;
+mod defined;
 pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod letters;
+mod moment_texts;
 pub(crate) mod named_aggregates;
+pub(crate) mod numbers;
 pub(crate) mod ordered_sets;
 pub(crate) mod parts;
 pub(crate) mod patterns;
@@ -20,7 +25,11 @@ pub(crate) mod round;
 pub(crate) mod sequences;
 pub(crate) mod series;
 pub(crate) mod session;
+pub(crate) mod span_texts;
 pub(crate) mod spans;
 pub(crate) mod spelled;
+pub(crate) mod templates;
 pub(crate) mod texts;
+pub(crate) mod truncation;
+pub(crate) mod uuids;
 pub(crate) mod zones;

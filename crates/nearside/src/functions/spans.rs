@@ -111,7 +111,12 @@ fn length_of(interval: IntervalMonthDayNano) -> i128 {
     days * DAY + i128::from(interval.nanoseconds)
 }
 
-fn lengths(intervals: &ArrayRef) -> Result<ArrayRef> {
+/// What intervals, or differences of times, are compared by.
+///
+/// # Errors
+/// Those of Arrow.
+pub(crate) fn lengths(intervals: &ArrayRef) -> Result<ArrayRef> {
+    let intervals = arrow::compute::cast(intervals, &INTERVAL)?;
     let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
     let lengths: Decimal128Array = intervals.map(|interval| interval.map(length_of)).collect();
     Ok(Arc::new(lengths.with_data_type(LENGTH)))

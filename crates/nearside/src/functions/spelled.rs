@@ -10,8 +10,7 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion_expr::preimage::PreimageResult;
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
-use datafusion_functions::{math, string, unicode};
-use datafusion_functions_nested::{remove, replace};
+use datafusion_functions::{datetime, math, unicode};
 
 use crate::functions::parts;
 
@@ -75,16 +74,7 @@ impl ScalarUDFImpl for Spelled {
 
 /// Functions that PostgreSQL has under a name that DataFusion has not, or under that of another one.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    vec![
-        spelled("ceiling", math::ceil()),
-        spelled("sign", math::signum()),
-        spelled("gen_random_uuid", string::uuid()),
-        // DataFusion's take the first equal element alone.
-        spelled("array_remove", remove::array_remove_all_udf()),
-        spelled("list_remove", remove::array_remove_all_udf()),
-        spelled("array_replace", replace::array_replace_all_udf()),
-        spelled("list_replace", replace::array_replace_all_udf()),
-    ]
+    vec![spelled("ceiling", math::ceil()), spelled("sign", math::signum()), spelled("strftime", datetime::to_char())]
 }
 
 /// What plans these forms.

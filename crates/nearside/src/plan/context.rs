@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion_common::Column;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DFSchema, DataFusionError, Result as DfResult, TableReference};
@@ -31,6 +31,7 @@ use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
+use crate::functions::uuids::UUID;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
@@ -41,6 +42,19 @@ use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
+
+/// Types that the planner has not.
+#[derive(Debug)]
+struct OwnTypes;
+
+impl TypePlanner for OwnTypes {
+    fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
+        Ok(match sql_type {
+            ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
+            _ => None,
+        })
+    }
+}
 
 /// A view: its plan stands in its place.
 struct ViewSource {
@@ -301,7 +315,7 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
-        None
+        Some(Arc::new(OwnTypes))
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {

@@ -23,6 +23,7 @@ use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder
 
 use crate::error::Result;
 use crate::error::types::sql_type;
+use crate::functions::texts::nested::is_list;
 use crate::rewrite::chars::padded_column;
 use crate::sql::{is_made, seen_name};
 
@@ -169,7 +170,7 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
         Expr::AggregateFunction(call) => Name::own(call.func.name()),
         Expr::WindowFunction(call) => Name::own(call.fun.name()),
         Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
-            ("array_element", [list, _]) => of(list, input),
+            ("array_element" | "array_slice", [list, ..]) => of(list, input),
             ("get_field", [.., Expr::Literal(field, _)]) => match field.try_as_str() {
                 Some(Some(field)) => Name::own(field),
                 _ => Name::None,
@@ -203,6 +204,8 @@ fn of_column(column: &Column, input: &LogicalPlan) -> Name {
 fn of_cast(inner: &Expr, data_type: &DataType, input: &LogicalPlan) -> Name {
     match of(inner, input) {
         Name::Own(name) => Name::Own(name),
+        // The type is said of the elements.
+        Name::Kind(kind) if kind == "array" && is_list(data_type) => Name::Kind(kind),
         Name::Kind(_) | Name::None => Name::Kind(type_word(data_type)),
     }
 }

@@ -4,5 +4,7 @@ pub(crate) mod context;
 pub(crate) mod headers;
 pub(crate) mod planner;
 pub(crate) mod planning;
+#[cfg(test)]
+mod registry;
 pub(crate) mod stop;
 pub(crate) mod system;

@@ -22,11 +22,14 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 
 use crate::error::Result;
 use crate::functions::any_of_list;
+use crate::functions::arrays;
 use crate::functions::asked;
 use crate::functions::bytes;
+use crate::functions::calendar;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
+use crate::functions::numbers;
 use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::quoting;
@@ -34,6 +37,9 @@ use crate::functions::round;
 use crate::functions::sequences;
 use crate::functions::session;
 use crate::functions::spelled;
+use crate::functions::templates;
+use crate::functions::truncation;
+use crate::functions::uuids;
 use crate::functions::zones;
 use crate::rewrite::casts;
 use crate::rewrite::coerce;
@@ -76,9 +82,14 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
+        scalars.extend(arrays::functions());
         scalars.extend(patterns::functions());
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
+        scalars.extend(uuids::functions());
+        scalars.extend(templates::functions());
+        scalars.extend(calendar::functions());
+        scalars.extend(numbers::functions());
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(quoting::functions());
@@ -92,6 +103,7 @@ impl Planner {
                 literals::coalesce(),
                 round::function(),
                 parts::function(),
+                truncation::function(),
                 zones::function(),
             ]
             .map(Arc::new),
@@ -101,7 +113,8 @@ impl Planner {
         aggregates.extend(checked::own_aggregates());
         let windows = datafusion_functions_window::all_default_window_functions();
         // The first one that knows an expression plans it.
-        let expressions: [Arc<dyn ExprPlanner>; 9] = [
+        let expressions: [Arc<dyn ExprPlanner>; 10] = [
+            arrays::planner(),
             literals::planner(),
             spelled::planner(),
             Arc::new(CoreFunctionPlanner::default()),

@@ -64,7 +64,8 @@ pub(crate) fn without_calls(plan: LogicalPlan, function: &str) -> Result<Transfo
     })
 }
 
-fn keys(sets: &mut GroupingSet) -> Vec<&mut Expr> {
+/// The keys in grouping sets.
+pub(super) fn keys(sets: &mut GroupingSet) -> Vec<&mut Expr> {
     match sets {
         GroupingSet::Rollup(keys) | GroupingSet::Cube(keys) => keys.iter_mut().collect(),
         GroupingSet::GroupingSets(sets) => sets.iter_mut().flatten().collect(),

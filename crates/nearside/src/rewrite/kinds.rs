@@ -19,6 +19,7 @@ use datafusion_functions::core::get_field;
 
 use crate::error::Error;
 use crate::error::codes::SqlState;
+use crate::functions::uuids::UUID;
 
 /// Functions that choose one of their arguments, or make a list of them.
 const CHOICES: [&str; 6] = ["coalesce", "nvl", "ifnull", "greatest", "least", "make_array"];
@@ -267,6 +268,9 @@ pub(super) fn same_kind(a: &DataType, b: &DataType) -> bool {
     let is_time = |t: &DataType| matches!(t, T::Time32(_) | T::Time64(_));
     let is_span = |t: &DataType| matches!(t, T::Interval(_) | T::Duration(_));
     let both = |is: &dyn Fn(&DataType) -> bool| is(a) && is(b);
+    if *a == UUID || *b == UUID {
+        return a == b || *a == T::Null || *b == T::Null;
+    }
     if both(&DataType::is_numeric) || both(&is_text) || both(&is_binary) {
         return true;
     }

@@ -4,18 +4,19 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    Signature, cast,
 };
 use datafusion_functions::core::coalesce::CoalesceFunc;
 use sqlparser::ast::BinaryOperator;
 
 use crate::functions::spans;
+use crate::functions::uuids::UUID;
 
 use super::days;
 use super::kinds::{same_kind, take_type, written};
@@ -30,13 +31,33 @@ impl ExprPlanner for LiteralTypes {
         if written(&expr.left).is_some() != written(&expr.right).is_some() {
             let other = if written(&expr.left).is_some() { &expr.right } else { &expr.left };
             let takes = match (&expr.op, other.get_type(schema)) {
-                (B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq, Ok(DataType::Boolean)) => true,
+                (
+                    B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq,
+                    Ok(DataType::Boolean | DataType::Interval(_) | UUID),
+                ) => true,
+                (B::Plus | B::Minus, Ok(DataType::Interval(_))) => true,
                 (B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo, Ok(to)) if to.is_numeric() => true,
                 (B::Minus, Ok(DataType::Date32 | DataType::Timestamp(..))) => written(&expr.right).is_some(),
                 _ => false,
             };
-            if takes {
+            // A text that is added to a time is an interval.
+            if let (B::Plus, Ok(DataType::Timestamp(..))) = (&expr.op, other.get_type(schema)) {
+                let text = if written(&expr.left).is_some() { &mut expr.left } else { &mut expr.right };
+                *text = cast(std::mem::take(text), DataType::Interval(IntervalUnit::MonthDayNano));
+            } else if takes {
                 take_type(&mut [&mut expr.left, &mut expr.right], schema)?;
+            }
+        }
+        if expr.op == B::StringConcat {
+            let (left, right) = (expr.left.get_type(schema), expr.right.get_type(schema));
+            let is_text = |of: &DataType| same_kind(of, &DataType::Utf8) && *of != DataType::Null;
+            for (one, other, of) in [(&mut expr.left, &right, &left), (&mut expr.right, &left, &right)] {
+                if let (Ok(of), Ok(other)) = (of, other)
+                    && is_text(other)
+                    && *of == UUID
+                {
+                    *one = cast(std::mem::take(one), DataType::Utf8View);
+                }
             }
         }
         if let Some(scaled) = scaled(&expr, schema) {

@@ -11,11 +11,11 @@ use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
-use files::read_bytes;
 
+use super::casts::keys;
 use crate::error::Error;
-use crate::error::codes::unreadable;
-use crate::functions::reading::{for_arrow, is_read_here, reading};
+use crate::functions::arrays::casts::{cast_lists, is_cast_here};
+use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
 /// The analyzer rule, behind DataFusion's coercion of types, which makes casts.
@@ -47,13 +47,28 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| match of_written(&part)? {
+    let rewrite = |expr: Expr| {
+        expr.transform_up(|part| match of_written(&part)? {
             Some(read) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
             None => Ok(of_cast(part, &schema, zone)),
-        })?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
+        })
+    };
+    node.map_expressions(|expr| match expr {
+        // The names are those of what is in the sets.
+        Expr::GroupingSet(mut sets) => {
+            let mut changed = false;
+            for key in keys(&mut sets) {
+                let name = names.save(key);
+                let rewritten = rewrite(std::mem::take(key))?;
+                changed |= rewritten.transformed;
+                *key = if rewritten.transformed { name.restore(rewritten.data) } else { rewritten.data };
+            }
+            Ok(Transformed::new_transformed(Expr::GroupingSet(sets), changed))
+        }
+        expr => {
+            let name = names.save(&expr);
+            Ok(rewrite(expr)?.update_data(|expr| name.restore(expr)))
+        }
     })
 }
 
@@ -78,11 +93,7 @@ fn has_zone(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(_, Some(_)))
 }
 
-fn is_bytes(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-}
-
-/// A text as it is written, with how it is read: the value of bytes, and a text that Arrow reads for times.
+/// A text as it is written, with how it is read: the value, or a text that Arrow reads for times and numbers.
 ///
 /// # Errors
 /// What is wrong with the text, but for TRY_CAST, which gives NULL.
@@ -94,20 +105,22 @@ fn of_written(expr: &Expr) -> Result<Option<Expr>> {
     else {
         return Ok(None);
     };
-    let read = match is_bytes(to) {
-        true => match read_bytes(text) {
-            Ok(bytes) => Ok(Some(lit(ScalarValue::BinaryView(Some(bytes)).cast_to(to)?))),
-            Err(message) => Err(message),
+    let read = match is_read_whole(to) {
+        true => match read_one(text, to) {
+            Ok(value) => Ok(Some(lit(value))),
+            Err(error) => Err(error),
         },
-        false => for_arrow(text, to).map(|text| text.map(|text| lit(ScalarValue::Utf8View(Some(text))))),
+        false => for_arrow(text, to)
+            .map(|text| text.map(|text| lit(ScalarValue::Utf8View(Some(text)))))
+            .map_err(|(code, message)| Error::plan(code, message)),
     };
     let read = match read {
         Ok(read) => read,
         Err(_) if matches!(expr, Expr::TryCast(_)) => return Ok(Some(lit(ScalarValue::try_from(to)?))),
-        Err(message) => return Err(Error::plan(unreadable(text, to), message).into_datafusion()),
+        Err(error) => return Err(error.into_datafusion()),
     };
     Ok(read.map(|read| match expr {
-        _ if is_bytes(to) => read,
+        _ if is_read_whole(to) => read,
         Expr::TryCast(_) => try_cast(read, to.clone()),
         _ => cast(read, to.clone()),
     }))
@@ -124,6 +137,9 @@ fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Exp
         return Transformed::yes(text_of(inner.as_ref().clone(), &to));
     }
     let tries = matches!(expr, Expr::TryCast(_));
+    if is_cast_here(&from, &to) {
+        return Transformed::yes(cast_lists(inner.as_ref().clone(), &to, tries));
+    }
     match (&to, zone) {
         // A text as it is written is folded, by Arrow.
         _ if is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to) => {

@@ -1,69 +1,119 @@
-//! Intervals as PostgreSQL writes them, `1 day 02:03:04.5` and `-01:30`, in the words that the planner reads: each with
-//! its unit.
+//! Intervals as PostgreSQL writes them, `1 day 02:03:04.5`, `1-2` and `P1DT2H`, in the words that the planner reads: a
+//! number of months, days and microseconds.
 
-use sqlparser::ast::{self, Value};
+use arrow::datatypes::IntervalMonthDayNano;
+use sqlparser::ast::{self, DateTimeField, UnaryOperator, Value};
+
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+use crate::functions::span_texts::{Fault, Field, cut, read};
 
 /// Writes a literal interval out in units.
-pub(super) fn spell_out(expr: &mut ast::Expr) {
-    let literal = match expr {
-        ast::Expr::Interval(interval) if interval.leading_field.is_none() => interval.value.as_mut(),
-        ast::Expr::Cast { expr, data_type: ast::DataType::Interval { .. }, .. } => expr.as_mut(),
-        _ => return,
-    };
-    if let ast::Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = literal
-        && let Some(units) = in_units(text)
-    {
-        *text = units;
+///
+/// # Errors
+/// A text that is no interval.
+pub(super) fn spell_out(expr: &mut ast::Expr) -> Result<()> {
+    match expr {
+        ast::Expr::Interval(interval) => {
+            let of = |field: &Option<DateTimeField>| field.as_ref().and_then(field_of);
+            let (first, last) = (of(&interval.leading_field), of(&interval.last_field));
+            // Other words are the planner's, which reads them or refuses them.
+            if interval.leading_field.is_some() != first.is_some()
+                || interval.last_field.is_some() != last.is_some()
+                || interval.leading_precision.is_some()
+                || interval.fractional_seconds_precision.is_some()
+            {
+                return Ok(());
+            }
+            let (Some(text), last) = (text_of(&mut interval.value), last.or(first)) else { return Ok(()) };
+            if let (Some(first), Some(last)) = (first, last)
+                && first > last
+            {
+                return Err(Error::syntax(format!("an interval has no fields from {first:?} to {last:?}")));
+            }
+            let value = read(text, last).map_err(|fault| unreadable(text, fault))?;
+            *text = in_units(last.map_or(value, |last| cut(value, last)));
+            (interval.leading_field, interval.last_field) = (None, None);
+        }
+        // The planner would negate the first unit alone.
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
+            let mut inside = inner.as_mut();
+            while let ast::Expr::Nested(deeper) = inside {
+                inside = deeper.as_mut();
+            }
+            let ast::Expr::Interval(interval) = inside else { return Ok(()) };
+            let Some(text) = text_of(&mut interval.value) else { return Ok(()) };
+            let value = read_units(text).ok_or_else(|| unreadable(text, Fault::Shape))?;
+            let negated = (value.months.checked_neg(), value.days.checked_neg(), value.nanoseconds.checked_neg());
+            let (Some(months), Some(days), Some(nanoseconds)) = negated else {
+                return Err(unreadable(text, Fault::Range));
+            };
+            *text = in_units(IntervalMonthDayNano { months, days, nanoseconds });
+            *expr = std::mem::replace(inside, ast::Expr::Value(Value::Null.into()));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn text_of(expr: &mut ast::Expr) -> Option<&mut String> {
+    match expr {
+        ast::Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => None,
     }
 }
 
-/// The text with hours, minutes and seconds in units; `None` where it has no such part, or one that is none.
-fn in_units(text: &str) -> Option<String> {
-    let mut words = Vec::new();
-    let mut found = false;
-    for word in text.split_whitespace() {
-        if !word.contains(':') {
-            words.push(word.to_string());
-            continue;
-        }
-        // Two of them are no interval.
-        if std::mem::replace(&mut found, true) {
-            return None;
-        }
-        let (sign, clock) = match word.split_at_checked(1)? {
-            ("-", clock) => ("-", clock),
-            ("+", clock) => ("", clock),
-            _ => ("", word),
-        };
-        let parts: Vec<&str> = clock.split(':').collect();
-        let (hours, minutes, seconds) = match parts.as_slice() {
-            [hours, minutes] => (hours, minutes, &"0"),
-            [hours, minutes, seconds] => (hours, minutes, seconds),
-            _ => return None,
-        };
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let below_60 = |text: &str| is_number(text) && text.parse::<u32>().is_ok_and(|number| number < 60);
-        let (whole, rest) = seconds.split_once('.').unwrap_or((seconds, "0"));
-        if !(is_number(hours) && below_60(minutes) && below_60(whole) && is_number(rest)) {
-            return None;
-        }
-        words.push(format!("{sign}{hours} hours {sign}{minutes} minutes {sign}{seconds} seconds"));
+fn unreadable(text: &str, fault: Fault) -> Error {
+    match fault {
+        Fault::Shape => Error::plan(
+            SqlState::InvalidDatetimeFormat,
+            format!("'{text}' cannot be read as INTERVAL; write numbers with units, as in '1 day 2 hours'"),
+        ),
+        Fault::Range => Error::plan(
+            SqlState::DatetimeFieldOverflow,
+            format!("'{text}' cannot be read as INTERVAL: a number in it is out of its range"),
+        ),
     }
-    found.then(|| words.join(" "))
+}
+
+fn field_of(field: &DateTimeField) -> Option<Field> {
+    Some(match field {
+        DateTimeField::Year | DateTimeField::Years => Field::Year,
+        DateTimeField::Month | DateTimeField::Months => Field::Month,
+        DateTimeField::Day | DateTimeField::Days => Field::Day,
+        DateTimeField::Hour | DateTimeField::Hours => Field::Hour,
+        DateTimeField::Minute | DateTimeField::Minutes => Field::Minute,
+        DateTimeField::Second | DateTimeField::Seconds => Field::Second,
+        _ => return None,
+    })
+}
+
+/// The text that the planner reads.
+fn in_units(value: IntervalMonthDayNano) -> String {
+    let IntervalMonthDayNano { months, days, nanoseconds } = value;
+    format!("{months} months {days} days {} microseconds", nanoseconds / 1000)
+}
+
+/// What [`in_units`] wrote.
+fn read_units(text: &str) -> Option<IntervalMonthDayNano> {
+    match text.split(' ').collect::<Vec<_>>().as_slice() {
+        [months, "months", days, "days", micros, "microseconds"] => Some(IntervalMonthDayNano {
+            months: months.parse().ok()?,
+            days: days.parse().ok()?,
+            nanoseconds: micros.parse::<i64>().ok()?.checked_mul(1000)?,
+        }),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::in_units;
+    use super::*;
 
     #[test]
-    fn clocks_are_written_in_units() {
-        let units = |text| in_units(text);
-        assert_eq!(units("1 day 02:03:04.5").as_deref(), Some("1 day 02 hours 03 minutes 04.5 seconds"));
-        assert_eq!(units("-1 days -01:30").as_deref(), Some("-1 days -01 hours -30 minutes -0 seconds"));
-        assert_eq!(units("+27:00:00").as_deref(), Some("27 hours 00 minutes 00 seconds"));
-        for other in ["1 day", "1:2:3:4", "1:60", "1:2 3:4", ":30", "1:x", "1:2:3.", ":", "-"] {
-            assert_eq!(units(other), None, "{other}");
-        }
+    fn units_are_read_back() {
+        let value = IntervalMonthDayNano { months: -14, days: 3, nanoseconds: -5_000 };
+        assert_eq!(read_units(&in_units(value)), Some(value));
+        assert_eq!(read_units("1 day"), None);
     }
 }

@@ -81,8 +81,11 @@ impl VisitorMut for Mend {
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
         call_substr(expr);
-        spell_out(expr);
-        ControlFlow::Continue(())
+        give_ends(expr);
+        match spell_out(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 }
 
@@ -109,6 +112,18 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `a[:2]` begins with the first element, `a[2:]` ends with the last.
+fn give_ends(expr: &mut ast::Expr) {
+    let ast::Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain {
+        if let ast::AccessExpr::Subscript(ast::Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+            let number = |number: i32| ast::Expr::Value(Value::Number(number.to_string(), false).into());
+            lower_bound.get_or_insert_with(|| number(1));
+            upper_bound.get_or_insert_with(|| number(i32::MAX));
+        }
     }
 }
 

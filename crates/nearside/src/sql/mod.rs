@@ -11,7 +11,7 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, Volatility};
 use datafusion_sql::parser::{CopyToStatement, DFParserBuilder, Statement};
-use datafusion_sql::planner::{ParserOptions, SqlToRel};
+use datafusion_sql::planner::{ParserOptions, SqlToRel, object_name_to_table_reference};
 use sqlparser::ast::{self, ObjectName, Value};
 
 use crate::catalog::lengths::{Length, Lengths};
@@ -53,6 +53,7 @@ mod shapes;
 mod table_query;
 mod text;
 mod upkeep;
+mod uuids;
 mod values;
 mod walk;
 mod windows;
@@ -257,6 +258,10 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         let writable = |table: &ObjectName, column: &str| context.writable(table, column);
         let default_of = |table: &ObjectName, column: &str| context.default_of(table, column);
         writes::write_out(&mut statement, &columns, (&default_of, &writable))?;
+        uuids::write_out(&mut statement, &|table| {
+            let name = object_name_to_table_reference(table.clone(), true).ok()?;
+            Some(context.get_table_source(name).ok()?.schema())
+        });
         rows::write_out(&mut statement)?;
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;

@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::LogicalPlan;
 use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion_sql::resolve::resolve_table_references;
@@ -20,6 +20,9 @@ use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::sequences::bound;
+use crate::functions::texts::nested::is_list;
+use crate::functions::texts::texts_of_values;
+use crate::functions::uuids::UUID;
 use crate::rewrite::chars::delivered;
 use crate::run::outcome::Done;
 use crate::run::query;
@@ -109,9 +112,30 @@ fn write_rows(
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
     let rows = query::run(delivered(plan)?, Arc::clone(running), true)?.with_names_apart();
-    let mut writer = files::write(path, format, compression, options, rows.schema())?;
+    let schema = rows.schema();
+    // Which columns have texts in a file of texts, where Arrow's would be others.
+    let as_text = |field: &Arc<Field>| match field.data_type() {
+        DataType::Interval(_) | DataType::Duration(_) => format.is_text(),
+        DataType::Struct(_) => format.is_delimited(),
+        data_type => (*data_type == UUID && format.is_text()) || (is_list(data_type) && format.is_delimited()),
+    };
+    let as_text: Vec<bool> = schema.fields().iter().map(as_text).collect();
+    let field = |(field, as_text): (&Arc<Field>, &bool)| match as_text {
+        true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+        false => Arc::clone(field),
+    };
+    let fields: Vec<Arc<Field>> = schema.fields().iter().zip(&as_text).map(field).collect();
+    let written = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+    let mut writer = files::write(path, format, compression, options, &written)?;
     for batch in rows {
-        writer.write(&batch?)?;
+        let batch = batch?;
+        let text = |(column, as_text): (&ArrayRef, &bool)| match as_text {
+            true => Ok(texts_of_values(column)?.unwrap_or_else(|| Arc::clone(column))),
+            false => Ok(Arc::clone(column)),
+        };
+        let columns = batch.columns().iter().zip(&as_text).map(text).collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        writer.write(&RecordBatch::try_new_with_options(Arc::clone(&written), columns, &rows)?)?;
         running.check()?;
     }
     Ok(writer.finish()?.rows)
@@ -177,7 +201,14 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
     let mut options = options.clone();
     let schema = &table.base.schema;
     let pairs = columns.iter().zip(targets);
-    options.types = pairs.map(|(c, &t)| (c.name().clone(), schema.field(t).data_type().clone())).collect();
+    let is_json = files.format() == FileFormat::JsonLines;
+    let read_as = |to: &DataType| match to {
+        // Files have no words for these; `fitted` reads their texts.
+        DataType::Interval(_) | DataType::Duration(_) => DataType::Utf8View,
+        to if *to == UUID || (is_list(to) && !is_json) => DataType::Utf8View,
+        other => other.clone(),
+    };
+    options.types = pairs.map(|(c, &t)| (c.name().clone(), read_as(schema.field(t).data_type()))).collect();
     Ok(FileSet::open(path, &options)?)
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use nearside::arrow::array::{Array, RecordBatch};
+use nearside::arrow::array::{Array, ArrayRef, RecordBatch};
 use nearside::arrow::datatypes::DataType;
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearside::{Database, Error, Outcome, Session};
+use nearside::{Database, Error, Outcome, Session, texts_of_values};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 
 struct Nearside {
@@ -40,10 +40,17 @@ fn column_type(data_type: &DataType) -> DefaultColumnType {
     }
 }
 
+/// Numbers and times are written as Arrow writes them, what Arrow has other words for as a cast to text does.
 fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("NULL");
-    let formatters: Vec<_> =
-        batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+    let as_sql = |column: &ArrayRef| match column.data_type() {
+        t if t.is_nested() || matches!(t, DataType::Interval(_) | DataType::FixedSizeBinary(_)) => {
+            texts_of_values(column).unwrap().unwrap_or_else(|| column.clone())
+        }
+        _ => column.clone(),
+    };
+    let columns: Vec<ArrayRef> = batch.columns().iter().map(as_sql).collect();
+    let formatters: Vec<_> = columns.iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
     let text = |row: usize, column: usize| {
         let value = formatters[column].value(row).to_string();
         if value.is_empty() && !batch.column(column).is_null(row) { "(empty)".to_string() } else { value }

@@ -35,7 +35,7 @@ fn csv_tells_null_from_empty_and_quotes_what_needs_it() {
     assert_eq!(lines.len(), 7);
     assert_eq!(lines[0], "n,s,d,t");
     assert_eq!(lines[1], "1,\"a,\"\"b\"\"\",1.50,1970-01-01 00:00:00");
-    assert_eq!(lines[2], ",\"\",-0.05,1970-01-01 00:00:01.500");
+    assert_eq!(lines[2], ",\"\",-0.05,1970-01-01 00:00:01.5");
     assert_eq!(lines[3], "-300,,,");
 }
 
@@ -76,9 +76,9 @@ fn json_of_no_rows_is_an_empty_array() {
 fn tables_align_and_never_cut_off_a_terminal() {
     let (_, text) = write(Format::Table, None, &[batch()]);
     let expected = " n    | s     | d     | t
-------+-------+-------+-------------------------
+------+-------+-------+-----------------------
     1 | a,\"b\" |  1.50 | 1970-01-01 00:00:00
- NULL |       | -0.05 | 1970-01-01 00:00:01.500
+ NULL |       | -0.05 | 1970-01-01 00:00:01.5
  -300 | NULL  |  NULL | NULL
 ";
     let expected = expected.replace(" n    |", "    n |").replace("| d     |", "|     d |");

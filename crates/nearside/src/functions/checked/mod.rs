@@ -69,6 +69,7 @@ use datafusion_physical_expr::PhysicalExpr;
 use crate::functions::{named_aggregates, ordered_sets};
 use aggregates::aggregate_functions;
 pub(crate) use aggregates::{CheckedAvg, CheckedSum};
+pub(crate) use nearest::rounded_to;
 pub(crate) use operators::{as_operator, result_type};
 pub(crate) use rewrite::{CheckedArithmetic, checked, plain};
 

@@ -117,6 +117,14 @@ fn nearest_of(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
+/// The values rounded for a cast to a type, if such a cast rounds.
+///
+/// # Errors
+/// Those of Arrow.
+pub(crate) fn rounded_to(values: &ArrayRef, to: &DataType) -> Result<Option<ArrayRef>> {
+    if rounds(values.data_type(), to) { nearest_of(values).map(Some) } else { Ok(None) }
+}
+
 impl ScalarUDFImpl for Nearest {
     fn name(&self) -> &str {
         "nearest"

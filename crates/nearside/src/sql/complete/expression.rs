@@ -182,9 +182,13 @@ fn access(of: &AccessExpr) -> Result<()> {
 
 fn interval(of: &Interval) -> Result<()> {
     let Interval { value, leading_field, leading_precision, last_field, fractional_seconds_precision } = of;
+    let is_text = matches!(value.as_ref(), Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
     refuse(&[
         (leading_precision.is_some(), "a precision in INTERVAL; leave it out"),
-        (last_field.is_some(), "INTERVAL .. TO ..; write the units into the text, as in INTERVAL '1 day 2 hours'"),
+        (
+            last_field.is_some() && !is_text,
+            "INTERVAL .. TO ..; write the units into the text, as in INTERVAL '1 day 2 hours'",
+        ),
         (fractional_seconds_precision.is_some(), "a precision in INTERVAL; leave it out"),
     ])?;
     leading_field.iter().try_for_each(unit)?;

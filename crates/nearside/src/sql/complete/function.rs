@@ -197,17 +197,22 @@ fn known(name: &str, clauses: &Clauses) -> Result<()> {
     Ok(())
 }
 
-/// Dates are written by strftime's patterns: of one of PostgreSQL's nothing but the pattern would come out.
+/// Dates are written by templates in to_char, and by patterns with `%` in strftime: of the other's nothing but the
+/// pattern would come out.
 fn pattern(name: &str, args: &FunctionArguments) -> Result<()> {
     let FunctionArguments::List(list) = args else { return Ok(()) };
-    if !matches!(name, "to_char" | "date_format") {
+    if !matches!(name, "to_char" | "date_format" | "strftime") {
         return Ok(());
     }
     let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(pattern)))) = list.args.get(1) else {
         return Ok(());
     };
-    let other = matches!(&pattern.value, Value::SingleQuotedString(text) if !text.contains('%'));
-    refuse(&[(other, "to_char with a pattern like 'YYYY-MM-DD'; write '%Y-%m-%d', as strftime has it")])
+    let Value::SingleQuotedString(text) = &pattern.value else { return Ok(()) };
+    let has_percent = text.contains('%');
+    refuse(&[
+        (name == "to_char" && has_percent, "to_char with a pattern like '%Y-%m-%d'; write strftime, or 'YYYY-MM-DD'"),
+        (name != "to_char" && !has_percent, "strftime with a pattern like 'YYYY-MM-DD'; write to_char, or '%Y-%m-%d'"),
+    ])
 }
 
 /// The rows of `nth_value` count from 1.

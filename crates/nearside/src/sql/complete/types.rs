@@ -54,6 +54,7 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Date
         | DataType::Time(_, _)
         | DataType::Bytea
+        | DataType::Uuid
         | DataType::Interval { fields: _, precision: _ } => Ok(()),
         other => Err(refused_text("this type", other)),
     }

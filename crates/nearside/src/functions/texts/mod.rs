@@ -1,10 +1,10 @@
 //! How values are written as text, in casts and where a text is put together (`||`, `concat`), as PostgreSQL writes
-//! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`, `\x6162`. Arrow writes some of these otherwise, and
-//! then texts that look alike to a reader are not equal. Integers, decimals, truth values and days are the same in
-//! both.
+//! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`, `\x6162`, `{1,NULL}`. Arrow writes some of these
+//! otherwise, and then texts that look alike to a reader are not equal. Integers, decimals and truth values are the
+//! same in both. Lists and rows: [`nested`].
 //!
 //! # Limits
-//! Values within lists, structs and maps are written as Arrow writes them.
+//! Maps, and what is within them, are written as Arrow writes them.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -13,18 +13,22 @@ use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, DurationNanosecondType, Float32Type, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
+    DataType, Date32Type, DurationNanosecondType, Float32Type, Float64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
 };
-use chrono::{DateTime, Datelike, NaiveDateTime, Offset, TimeZone, Timelike};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone, Timelike};
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast as cast_expr,
 };
 use files::write_bytes;
 
+use self::nested::is_list;
+use super::uuids::{UUID, write_uuid};
 use crate::error::value_err;
+
+pub(crate) mod nested;
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Text { signature: Signature::any(1, Volatility::Immutable) })));
@@ -38,9 +42,10 @@ struct Text {
 /// Whether Arrow writes values of a type otherwise.
 pub(crate) fn is_written_here(data_type: &DataType) -> bool {
     use DataType as T;
-    let time = matches!(data_type, T::Timestamp(..) | T::Time32(_) | T::Time64(_));
+    let time = matches!(data_type, T::Timestamp(..) | T::Time32(_) | T::Time64(_) | T::Date32 | T::Date64);
     let bytes = matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
-    time || bytes || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
+    let nested = is_list(data_type) || matches!(data_type, T::Struct(_));
+    time || bytes || nested || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
 }
 
 /// A value as a text of a type.
@@ -89,8 +94,20 @@ pub(crate) fn text_of_value(value: &ScalarValue) -> Result<ScalarValue> {
     ScalarValue::try_from_array(&texts(&value.to_array()?)?, 0)
 }
 
+/// The texts of a column's values as a cast to text has them; `None` for texts, and for types that have no other text
+/// than Arrow's.
+///
+/// # Errors
+/// A time without a text.
+pub fn texts_of_values(column: &ArrayRef) -> crate::Result<Option<ArrayRef>> {
+    if !is_written_here(column.data_type()) {
+        return Ok(None);
+    }
+    Ok(Some(texts(column)?))
+}
+
 /// The texts of an array of values.
-fn texts(values: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn texts(values: &ArrayRef) -> Result<ArrayRef> {
     macro_rules! each {
         ($t:ty, $values:expr, $write:expr) => {{
             let write: fn(_, &mut String) = $write;
@@ -116,16 +133,29 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef> {
             let values = cast(values, &DataType::Duration(TimeUnit::Nanosecond))?;
             each!(DurationNanosecondType, values, |value, to| span(0, value / DAY, value % DAY, to))
         }
+        data_type if *data_type == UUID => {
+            written(values.as_fixed_size_binary().iter(), |bytes: &[u8], to| write_uuid(bytes, to))
+        }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             let values = cast(values, &DataType::BinaryView)?;
             written(values.as_binary_view().iter(), |bytes: &[u8], to| write_bytes(bytes, to))
         }
         DataType::Timestamp(unit, zone) => return moments(values, unit, zone.as_deref()),
+        DataType::Date32 | DataType::Date64 => {
+            let values = cast(values, &DataType::Date32)?;
+            let mut days = Vec::with_capacity(values.len());
+            for value in values.as_primitive::<Date32Type>() {
+                days.push(value.map(day_of).transpose()?);
+            }
+            written(days.into_iter(), day)
+        }
+        DataType::Struct(_) => nested::rows(values.as_struct())?,
+        list if is_list(list) => nested::lists(values)?,
         other => return internal_err!("{other} is written by a cast"),
     })
 }
 
-fn written<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut String)) -> ArrayRef {
+pub(super) fn written<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn(T, &mut String)) -> ArrayRef {
     let mut text = String::new();
     let mut texts = arrow::array::StringViewBuilder::new();
     for value in values {
@@ -269,10 +299,33 @@ fn moments(values: &ArrayRef, unit: &TimeUnit, zone: Option<&str>) -> Result<Arr
     Ok(Arc::new(texts))
 }
 
-fn moment(time: NaiveDateTime, to: &mut String) {
+/// The date of a number of days since 1970.
+fn day_of(days: i32) -> Result<NaiveDate> {
+    match NaiveDate::from_num_days_from_ce_opt(days.saturating_add(DAYS_BEFORE_1970)) {
+        Some(day) => Ok(day),
+        None => value_err!(DatetimeFieldOverflow, "a date of {days} days lies outside of the calendar and has no text"),
+    }
+}
+
+/// Days from the year 1, whose first day is day 1, to 1970.
+const DAYS_BEFORE_1970: i32 = 719_163;
+
+fn day(day: NaiveDate, to: &mut String) {
+    year_month_day(day, to);
+    if day.year() <= 0 {
+        to.push_str(" BC");
+    }
+}
+
+fn year_month_day(day: NaiveDate, to: &mut String) {
     // There is no year 0: the one before 1 is 1 BC.
-    let year = if time.year() > 0 { time.year() } else { 1 - time.year() };
-    push(to, format_args!("{year:04}-{:02}-{:02} ", time.month(), time.day()));
+    let year = if day.year() > 0 { day.year() } else { 1 - day.year() };
+    push(to, format_args!("{year:04}-{:02}-{:02}", day.month(), day.day()));
+}
+
+fn moment(time: NaiveDateTime, to: &mut String) {
+    year_month_day(time.date(), to);
+    to.push(' ');
     push(to, format_args!("{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second()));
     fraction(time.nanosecond(), to);
 }
