@@ -21,6 +21,8 @@ use crate::error::{Error, Position, Result};
 pub(crate) use crate::sql::dialect::SqlDialect;
 use crate::stack::{deep, deep_by};
 
+mod asof;
+mod bracketed;
 mod calls;
 mod casts;
 mod complete;
@@ -29,6 +31,7 @@ mod dialect;
 mod distinct;
 mod exclude;
 mod fetch;
+mod figured;
 mod intervals;
 mod locking;
 mod materialized;
@@ -140,7 +143,7 @@ impl AnyStatement {
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
-        let tokens = fetch::with_offsets_first(table_query::with_selects(written.tokens));
+        let tokens = fetch::with_offsets_first(bracketed::with_selects(table_query::with_selects(written.tokens)));
         let length = tokens.len();
         check_tokens(&tokens)?;
         match upkeep::statement(&tokens)? {
@@ -152,7 +155,7 @@ impl AnyStatement {
             return Ok(own);
         }
         conflict::check_target(&tokens)?;
-        let (tokens, locks) = without_locking(tokens)?;
+        let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;
         let (tokens, alias) = conflict::without_alias(tokens);
         let (tokens, said) = without_words(without_exclusions(flattened(merge::with_actions(tokens)?))?);
         let mut parser = DFParserBuilder::new(tokens)
@@ -167,8 +170,8 @@ impl AnyStatement {
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
-            statements.iter().try_for_each(same_names::check)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
@@ -232,9 +235,11 @@ pub(crate) trait KnownTables: ContextProvider {
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
         let columns = |table: &ObjectName| context.columns(table);
         writes::write_out(&mut statement, &columns, &|table, column| context.default_of(table, column))?;
+        scope::name_sources(&mut statement, &columns)?;
         rows::write_out(&mut statement)?;
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
