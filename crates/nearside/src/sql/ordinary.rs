@@ -163,7 +163,7 @@ fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
             AssignmentTarget::ColumnName(column) if column.0.len() > 1 => {
                 return Err(Error::plan(
                     SqlState::UndefinedColumn,
-                    format!("SET {column}: a column to be set is named without its table"),
+                    format!("SET {column}: name the column alone, without its table"),
                 ));
             }
             AssignmentTarget::ColumnName(_) => {

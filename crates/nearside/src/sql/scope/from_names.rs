@@ -27,7 +27,7 @@ use super::pivots::as_query;
 use super::sources::{FoundColumn, Names, Scope, repeats};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
-use crate::sql::{fresh_name, named_otherwise};
+use crate::sql::{fresh_name, is_made, named_otherwise};
 
 /// Names what the planner would not.
 ///
@@ -231,9 +231,10 @@ fn name_factor(factor: &mut TableFactor, names: &Names<'_>) -> Result<()> {
 fn name_columns(of: &str, given: &mut Vec<TableAliasColumnDef>, columns: Vec<String>, wanted: bool) -> Result<()> {
     if given.len() > columns.len() {
         let (n, m) = (columns.len(), given.len());
+        let of = if is_made(of) { "a query" } else { &format!("'{of}'") };
         return Err(Error::plan(
             SqlState::InvalidColumnReference,
-            format!("'{of}' has {n} columns, and {m} names are given for them"),
+            format!("{of} has {n} columns, and {m} names are given for them"),
         ));
     }
     let named = |column: &TableAliasColumnDef| normalised(column.name.clone());

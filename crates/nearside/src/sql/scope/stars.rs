@@ -185,6 +185,8 @@ fn found(call: &Function, names: &[String]) -> Result<Vec<(usize, String)>> {
                 };
                 listed.push((place, name));
             }
+            // In the order that the columns have.
+            listed.sort_unstable_by_key(|(place, _)| *place);
             Ok(listed)
         }
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] => {
