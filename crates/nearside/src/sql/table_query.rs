@@ -44,7 +44,10 @@ pub(super) fn with_selects(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// Takes ONLY off tables: no table has others that inherit from it.
 fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_only = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only"));
+    let is_only = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only"),
+        _ => false,
+    };
     if !tokens.iter().any(is_only) {
         return tokens;
     }

@@ -1,9 +1,9 @@
 //! PIVOT, UNPIVOT and TABLESAMPLE behind a table in FROM, as queries of it.
 //!
 //! ```text
-//! t PIVOT (sum(x) FOR k IN (1, 2 AS two))     (SELECT rest, sum(x) FILTER (WHERE k = 1) AS "1", .. FROM t GROUP BY rest)
-//! t UNPIVOT (v FOR k IN (a, b))               (SELECT rest, k, v FROM t, LATERAL (VALUES ('a', a), ('b', b)) WHERE v ..)
-//! t TABLESAMPLE BERNOULLI (10)                (SELECT * FROM t WHERE random() < 10 / 100)
+//! t PIVOT (sum(x) FOR k IN (1, 2 AS two))   (SELECT rest, sum(x) FILTER (WHERE k = 1) AS "1", .. FROM t GROUP BY rest)
+//! t UNPIVOT (v FOR k IN (a, b))             (SELECT rest, k, v FROM t, LATERAL (VALUES ('a', a), ('b', b)) WHERE v ..)
+//! t TABLESAMPLE BERNOULLI (10)              (SELECT * FROM t WHERE random() * 100 < 10)
 //! ```
 //! `rest` are the columns that nothing of it names.
 
