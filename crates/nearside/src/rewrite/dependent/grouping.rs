@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::utils::{enumerate_grouping_sets, grouping_set_to_exprlist};
-use datafusion_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, Union, cast, lit};
+use datafusion_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, Projection, Union, cast, lit};
 use datafusion_functions_aggregate::expr_fn::count;
 
 use crate::error::Error;
-use crate::rewrite::dependent::push::projected;
 use crate::sql::fresh_name;
 
 /// The union, with the columns that the aggregation has.
@@ -65,6 +64,10 @@ pub(super) fn as_union(grouped: &Aggregate) -> Result<LogicalPlan> {
         }
         None => Err(Error::Internal("grouping sets without a set".into()).into_datafusion()),
     }
+}
+
+fn projected(plan: LogicalPlan, outputs: impl IntoIterator<Item = Expr>) -> Result<LogicalPlan> {
+    Ok(LogicalPlan::Projection(Projection::try_new(outputs.into_iter().collect(), Arc::new(plan))?))
 }
 
 fn sets(grouped: &Aggregate) -> Result<Vec<Vec<Expr>>> {

@@ -392,7 +392,7 @@ impl<'a> Names<'a> {
     }
 
     /// Whether a name is that of a common table expression.
-    pub(super) fn is_cte(&self, table: &ObjectName) -> bool {
+    fn is_cte(&self, table: &ObjectName) -> bool {
         let [part] = table.0.as_slice() else { return false };
         part.as_ident().cloned().map(normalised).is_some_and(|wanted| self.cte(&wanted).is_some())
     }
