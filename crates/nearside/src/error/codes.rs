@@ -116,6 +116,7 @@ states! {
     DuplicateSchema = "42P06" "duplicate_schema": "there is a schema of that name already";
     DuplicateTable = "42P07" "duplicate_table": "there is a table, view or index of that name already";
     AmbiguousParameter = "42P08" "ambiguous_parameter": "a parameter is of two types";
+    AmbiguousAlias = "42P09" "ambiguous_alias": "several tables of a query have that name";
     InvalidColumnReference = "42P10" "invalid_column_reference":
         "a column that ORDER BY, ON CONFLICT or a join cannot refer to";
     InvalidTableDefinition = "42P16" "invalid_table_definition": "a table that cannot be made so";

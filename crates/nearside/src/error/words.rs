@@ -64,7 +64,11 @@ fn reworded(text: &str, whole: bool) -> String {
         {
             out.push_str(&sql_type(&data_type));
         } else if let Some(made) = MADE.iter().find_map(|prefix| word.strip_prefix(prefix)) {
-            // An output that nobody named has no name here either.
+            // Under the name that users see, if it has one; an output that nobody named has none here either.
+            if let Some((_, seen)) = made.split_once("_as_") {
+                out.push_str(seen);
+                continue;
+            }
             match out.strip_suffix(" AS ").map(str::len) {
                 Some(end) if made.starts_with("output_") => out.truncate(end),
                 _ => out.push_str(made),

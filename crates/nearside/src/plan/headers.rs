@@ -9,8 +9,7 @@
 //! A name that was given with AS stays, of course. Names are of the plan as the planner makes it: the optimiser moves
 //! expressions, and columns keep their places.
 //!
-//! # Limits
-//! Within a statement, a query in FROM without AS has the planner's names.
+//! Within a statement, `sql::scope` gives queries in FROM and WITH the same names, from how they are written.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -49,7 +48,7 @@ impl Name {
 pub(crate) fn names(plan: &LogicalPlan) -> Vec<String> {
     let places = 0..plan.schema().fields().len();
     let text = |name: Name| match name {
-        Name::Own(name) | Name::Kind(name) => name,
+        Name::Own(name) | Name::Kind(name) => seen_name(&name).map(str::to_string).unwrap_or(name),
         Name::None => UNNAMED.to_string(),
     };
     places.map(|place| text(output(plan, place))).collect()
@@ -117,6 +116,8 @@ fn output(plan: &LogicalPlan, place: usize) -> Name {
         LogicalPlan::SubqueryAlias(node) => Some(output(&node.input, place)),
         LogicalPlan::Distinct(Distinct::All(input)) => Some(output(input, place)),
         LogicalPlan::Distinct(Distinct::On(node)) => node.select_expr.get(place).map(|expr| of(expr, &node.input)),
+        LogicalPlan::Subquery(node) => Some(output(&node.subquery, place)),
+        LogicalPlan::RecursiveQuery(node) => Some(output(&node.static_term, place)),
         LogicalPlan::Union(node) => node.inputs.first().map(|first| output(first, place)),
         LogicalPlan::Join(node) => match place.checked_sub(node.left.schema().fields().len()) {
             None => Some(output(&node.left, place)),
@@ -182,7 +183,7 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
             _ => Name::None,
         },
         Expr::ScalarSubquery(query) => output(&query.subquery, 0),
-        Expr::Exists(_) => Name::own("exists"),
+        Expr::Exists(test) if !test.negated => Name::own("exists"),
         Expr::Unnest(_) => Name::own("unnest"),
         Expr::Literal(value, _) if matches!(value.data_type(), DataType::Interval(_)) => Name::Kind("interval".into()),
         _ => Name::None,

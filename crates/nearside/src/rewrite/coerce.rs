@@ -34,7 +34,7 @@ use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
-use crate::rewrite::dependent::{DependentJoins, TestsAsValues};
+use crate::rewrite::dependent::{DependentJoins, OuterJoins, TestsAsValues};
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
 use crate::rewrite::no_row::NoRowIsNull;
@@ -57,9 +57,10 @@ const NUMERIC_FUNCTIONS: [&str; 12] =
 const CHOICES: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 
 /// Rules that leave a plan as it is in which no query stands in an expression or under LATERAL.
-const ABOUT_SUBQUERIES: [&str; 8] = [
+const ABOUT_SUBQUERIES: [&str; 9] = [
     "no_row_is_null",
     "volatile_subqueries",
+    "outer_joins",
     "tests_as_values",
     "correlated_refusals",
     "subquery_places",
@@ -84,6 +85,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(PaddedTexts),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
+        Arc::new(OuterJoins),
         Arc::new(TestsAsValues),
         Arc::new(CorrelatedRefusals),
         Arc::new(WindowFrames),

@@ -1,13 +1,11 @@
 //! EXISTS, IN (query) and scalar subqueries in places that DataFusion has no join for.
 //!
 //! Two rules. [`SubqueryPlaces`], of the analyser: a subquery in the ON of an inner join becomes a condition above the
-//! join, and one in ORDER BY a column below the sort. [`SubqueryMarks`], of the optimiser: EXISTS and IN (query) whose
-//! value is seen (the SELECT list, GROUP BY, the arguments of aggregates and of window functions) become mark joins
-//! below the operator. How a subquery becomes a mark join is DataFusion's own affair: it is handed over as a filter,
-//! and what comes out is taken apart. The rule `not_in` has spelled out before where IN is NULL.
-//!
-//! # Limits
-//! In the ON of an outer join stands only what DataFusion can push to one side.
+//! join, and one in ORDER BY a column below the sort. (Those of other joins: `dependent::outer_joins`.)
+//! [`SubqueryMarks`], of the optimiser: EXISTS and IN (query) whose value is seen (the SELECT list, GROUP BY, the
+//! arguments of aggregates and of window functions) become mark joins below the operator. How a subquery becomes a mark
+//! join is DataFusion's own affair: it is handed over as a filter, and what comes out is taken apart. The rule `not_in`
+//! has spelled out before where IN is NULL.
 
 use std::sync::Arc;
 
@@ -22,6 +20,7 @@ use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
+use crate::rewrite::dependent::has_subquery;
 
 /// The analyser's rule: subqueries go where they can be joined.
 #[derive(Debug, Default)]
@@ -82,13 +81,6 @@ fn below_sort(mut sort: Sort) -> Result<LogicalPlan> {
     }
     sort.input = Arc::new(LogicalPlan::Projection(Projection::try_new(columns, sort.input)?));
     LogicalPlanBuilder::from(LogicalPlan::Sort(sort)).project(own.into_iter().map(Expr::Column))?.build()
-}
-
-fn has_subquery(expr: &Expr) -> bool {
-    let found = expr.exists(|part| {
-        Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
-    });
-    matches!(found, Ok(true))
 }
 
 /// The optimiser's rule: EXISTS and IN (query) as values.

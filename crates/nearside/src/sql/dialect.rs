@@ -93,6 +93,10 @@ impl Dialect for SqlDialect {
         true
     }
 
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
     fn prec_value(&self, precedence: Precedence) -> u8 {
         match precedence {
             Precedence::Period => PERIOD,

@@ -1,23 +1,25 @@
 //! What the parser or the planner would take otherwise than SQL has it, or not at all, set right in the syntax tree.
 //!
 //! # Limits
-//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
-//! them, or as columns. What the planner takes for the same otherwise it refuses: `*` beside `*` or `t.*`, beside a
-//! column `AS` the name of one of its own, and casts further inside.
+//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts, or as
+//! columns. What the planner takes for the same otherwise it refuses: `*` beside `*` or `t.*`, and beside a column `AS`
+//! the name of one of its own.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut};
+use sqlparser::ast::{
+    self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions, visit_expressions_mut,
+};
 
 use super::calls::call;
 use super::casts::{CAST, apart_from_its_column, name_outputs};
 use super::intervals::spell_out;
 use super::normalised;
 use super::values::{of_one_type, values_of_floats};
-use super::walk::rewrite;
+use super::walk::{rewrite, visit_mut};
 use crate::error::{Error, Result};
 use crate::functions::any_of_list;
 use crate::functions::zones;
@@ -28,7 +30,48 @@ use crate::sql::{fresh_name, named_otherwise};
 /// # Errors
 /// Rows of VALUES whose types do not meet.
 pub(super) fn mend(statement: &mut Statement) -> Result<()> {
-    rewrite(statement, &mut Mend::default())
+    rewrite(statement, &mut Mend::default())?;
+    let _ = visit_mut(statement, &mut Lists { depth: 0 });
+    Ok(())
+}
+
+/// `ARRAY[outer.a]` within a query: the planner looks for columns of lists in the innermost query alone, for those of
+/// calls in all.
+struct Lists {
+    /// How many queries there are around the place.
+    depth: usize,
+}
+
+impl VisitorMut for Lists {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        if let ast::Expr::Array(list) = expr
+            && self.depth > 1
+            && list.elem.iter().any(names_a_column)
+        {
+            *expr = call("make_array", std::mem::take(&mut list.elem));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn names_a_column(expr: &ast::Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 #[derive(Default)]
@@ -379,7 +422,7 @@ fn name_outputs_apart(query: &mut ast::Query) {
 fn taken_otherwise(items: &[SelectItem]) -> Vec<usize> {
     let name = |item: &SelectItem| match item {
         SelectItem::ExprWithAlias { alias, .. } => Some((folded(alias), true)),
-        SelectItem::UnnamedExpr(expr) => match bare(expr) {
+        SelectItem::UnnamedExpr(expr) => match told(expr) {
             ast::Expr::CompoundIdentifier(names) => names.last().map(|name| (folded(name), false)),
             _ => None,
         },
@@ -428,9 +471,26 @@ fn repeated(items: &[SelectItem]) -> Vec<usize> {
 fn output_name(item: &SelectItem) -> Option<(bool, String)> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some((true, folded(alias))),
-        SelectItem::UnnamedExpr(expr) => Some((false, text_of(told(expr)))),
+        SelectItem::UnnamedExpr(expr) => Some((false, text_of(&without_casts(told(expr))))),
         _ => None,
     }
+}
+
+/// Casts within an expression are not told either, nor what queries within it are.
+fn without_casts(expr: &ast::Expr) -> ast::Expr {
+    let mut bare = expr.clone();
+    let word = |word: &str| ast::Expr::Identifier(Ident::with_quote('"', word));
+    let _ = visit_expressions_mut(&mut bare, |part| {
+        match part {
+            ast::Expr::Cast { expr: inner, .. } | ast::Expr::Nested(inner) => *part = inner.as_ref().clone(),
+            ast::Expr::Exists { negated, .. } => *part = word(if *negated { "NOT EXISTS" } else { "EXISTS" }),
+            ast::Expr::InSubquery { negated, .. } => *part = word(if *negated { "NOT IN" } else { "IN" }),
+            ast::Expr::Subquery(_) => *part = word("query"),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    bare
 }
 
 /// What the planner names an output after: of a query, the output of that.
@@ -452,9 +512,6 @@ fn text_of(expr: &ast::Expr) -> String {
     match expr {
         ast::Expr::Identifier(name) => folded(name),
         ast::Expr::CompoundIdentifier(names) => names.iter().map(folded).collect::<Vec<_>>().join("."),
-        // The planner tells none of these from another.
-        ast::Expr::Exists { negated: false, .. } => "EXISTS".into(),
-        ast::Expr::InSubquery { negated: false, .. } => "IN".into(),
         expr => as_call(expr).unwrap_or_else(|| expr.to_string()),
     }
 }

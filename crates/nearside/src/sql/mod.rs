@@ -13,6 +13,7 @@ use datafusion_expr::{LogicalPlan, Volatility};
 use datafusion_sql::parser::{CopyToStatement, DFParserBuilder, Statement};
 use datafusion_sql::planner::{ParserOptions, SqlToRel, object_name_to_table_reference};
 use sqlparser::ast::{self, ObjectName, Value};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::catalog::lengths::{Length, Lengths};
 use crate::catalog::rules::Writable;
@@ -22,6 +23,8 @@ use crate::error::{Error, Position, Result};
 pub(crate) use crate::sql::dialect::SqlDialect;
 use crate::stack::{deep, deep_by};
 
+mod asof;
+mod bracketed;
 mod calls;
 mod casts;
 mod complete;
@@ -30,6 +33,7 @@ mod dialect;
 mod distinct;
 mod exclude;
 mod fetch;
+mod figured;
 mod intervals;
 mod locking;
 mod materialized;
@@ -149,9 +153,11 @@ impl AnyStatement {
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
-        let tokens = fetch::with_offsets_first(table_query::with_selects(written.tokens));
+        let tokens = with_formats(written.tokens);
+        let tokens = fetch::with_offsets_first(bracketed::with_selects(table_query::with_selects(tokens)));
         let length = tokens.len();
         check_tokens(&tokens)?;
+        refuse_by_word(&tokens)?;
         match upkeep::statement(&tokens)? {
             Some(upkeep::Kept::Upkeep(upkeep)) => return Ok(AnyStatement::Upkeep(upkeep)),
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
@@ -166,7 +172,7 @@ impl AnyStatement {
         let tokens = sequences::with_options_in_order(tokens)?;
         let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
-        let (tokens, locks) = without_locking(tokens)?;
+        let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;
         let (tokens, alias) = conflict::without_alias(tokens);
         let (tokens, said) = without_words(without_exclusions(flattened(merge::with_actions(tokens)?))?);
         let mut parser = DFParserBuilder::new(tokens)
@@ -182,8 +188,8 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(|statement| overriding::put(statement, overriding))?;
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
-            statements.iter().try_for_each(same_names::check)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
@@ -253,6 +259,7 @@ pub(crate) trait KnownTables: ContextProvider {
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
         let columns = |table: &ObjectName| context.columns(table);
         let writable = |table: &ObjectName, column: &str| context.writable(table, column);
@@ -262,6 +269,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
             Some(context.get_table_source(name).ok()?.schema())
         });
+        scope::name_sources(&mut statement, &columns)?;
         rows::write_out(&mut statement)?;
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
@@ -274,6 +282,45 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         writes::give_values(&mut statement, &mut |query| Ok(context.give(planner.statement_to_plan(query)?)))?;
         context.assigned(planner.statement_to_plan(statement)?)
     })
+}
+
+/// `EXPLAIN (FORMAT JSON | TEXT)` with the names that the parser has for these.
+fn with_formats(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let (places, words) = exclude::solid(&tokens);
+    let mut other = None;
+    if words.first().is_some_and(|first| exclude::is_word(first, "EXPLAIN"))
+        && words.get(1).is_some_and(|word| word.token == Token::LParen)
+    {
+        let end = words.iter().position(|word| word.token == Token::RParen).unwrap_or(words.len());
+        for at in 2..end {
+            let names = [("JSON", "pgjson"), ("TEXT", "indent")];
+            let name = names.iter().find(|(name, _)| exclude::is_word(words[at], name));
+            if let (Some((_, name)), true) = (name, exclude::is_word(words[at - 1], "FORMAT")) {
+                other = Some((places[at], *name));
+            }
+        }
+    }
+    if let Some((place, name)) = other {
+        tokens[place].token = Token::make_word(name, None);
+    }
+    tokens
+}
+
+/// Refuses statements of DuckDB by their first word, which the parser does not know.
+fn refuse_by_word(tokens: &[TokenWithSpan]) -> Result<()> {
+    let instead = [
+        ("PIVOT", "as a statement; write SELECT * FROM t PIVOT (aggregate FOR column IN (values))"),
+        ("UNPIVOT", "as a statement; write SELECT * FROM t UNPIVOT (value FOR name IN (columns))"),
+        (
+            "SUMMARIZE",
+            "is not supported; DESCRIBE tells columns and types, SELECT min(COLUMNS(*)) FROM t what they hold",
+        ),
+    ];
+    let (_, words) = exclude::solid(tokens);
+    match words.first().and_then(|first| instead.iter().find(|(word, _)| exclude::is_word(first, word))) {
+        Some((word, instead)) => Err(Error::Unsupported(format!("{word} {instead}"))),
+        None => Ok(()),
+    }
 }
 
 /// The one statement of a text.

@@ -3,12 +3,14 @@
 //! ```text
 //! x LIKE ANY (ARRAY[a, b])          x LIKE a OR x LIKE b
 //! ARRAY(SELECT c FROM ..)           coalesce((SELECT array_agg(c) FROM ..), [])
-//! (a, b) IN (SELECT c, d ..)        EXISTS (SELECT .. WHERE a = c AND b = d), and NULL where that is not known
+//! (a, b) IN (SELECT c, d ..)        EXISTS (SELECT .. WHERE a = c AND b = d), and NULL where that is not known; so are
+//!                                   other comparisons with ANY and ALL
 //! current_schema                    current_schema()
 //! pg_catalog.f(x)                   f(x)
 //! GROUP BY ()                       GROUP BY GROUPING SETS (())
 //! GROUPING SETS (ROLLUP (a), b)     GROUPING SETS ((a), (), (b))
 //! UPDATE .. SET (a, b) = (1, 2)     UPDATE .. SET a = 1, b = 2
+//! SET (a, b) = (SELECT c, d ..)     SET a = (SELECT c FROM (SELECT c, d ..)), b = (SELECT d FROM (SELECT c, d ..))
 //! ```
 //!
 //! Columns of queries that are put around others have names that nothing else has, so no name means something else than
@@ -31,6 +33,7 @@ use super::complete::is_aggregate;
 use super::mend::{joined, row};
 use super::scope::binary;
 use super::walk::rewrite;
+use super::written_with::volatile_call;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
@@ -109,6 +112,7 @@ impl VisitorMut for Ordinary {
                     return flow(listed.map(|listed| *expr = listed));
                 }
             }
+            Expr::Exists { subquery, .. } => something(subquery),
             Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => row_quantified(expr),
             Expr::InSubquery { .. } => {
@@ -132,6 +136,15 @@ fn without_regclass(function: &mut Function) {
     {
         let inner = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
         *name = inner;
+    }
+}
+
+/// `EXISTS (SELECT FROM t)` asks for rows without columns.
+fn something(query: &mut Query) {
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && select.projection.is_empty()
+    {
+        select.projection = vec![SelectItem::UnnamedExpr(Expr::Value(Value::Number("1".into(), false).into()))];
     }
 }
 
@@ -159,11 +172,21 @@ fn is_called(name: &ObjectName, wanted: &str) -> bool {
 fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
     let mut all = Vec::with_capacity(assignments.len());
     for Assignment { target, value } in std::mem::take(assignments) {
-        let AssignmentTarget::Tuple(columns) = target else {
-            all.push(Assignment { target, value });
-            continue;
+        let columns = match target {
+            AssignmentTarget::Tuple(columns) => columns,
+            AssignmentTarget::ColumnName(column) if column.0.len() > 1 => {
+                return Err(Error::plan(
+                    SqlState::UndefinedColumn,
+                    format!("SET {column}: name the column alone, without its table"),
+                ));
+            }
+            AssignmentTarget::ColumnName(_) => {
+                all.push(Assignment { target, value });
+                continue;
+            }
         };
         let values = match value {
+            Expr::Subquery(query) => of_one_row(*query, columns.len())?,
             Expr::Tuple(values) => values,
             Expr::Nested(value) => vec![*value],
             Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) if is_called(&name, "row") => {
@@ -188,6 +211,24 @@ fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
     }
     *assignments = all;
     Ok(())
+}
+
+/// The values of a query's one row, each by a query of its own.
+fn of_one_row(query: Query, columns: usize) -> Result<Vec<Expr>> {
+    if let Some(name) = volatile_call(&query) {
+        return Err(Error::Unsupported(format!(
+            "SET of several columns to a query that calls {name}() is not supported; set each column by itself"
+        )));
+    }
+    let names: Vec<String> = (0..columns).map(|_| fresh_name("set")).collect();
+    let value = |name: &String| {
+        let mut around = from_query(query.clone(), &names)?;
+        if let SetExpr::Select(select) = around.body.as_mut() {
+            select.projection = vec![SelectItem::UnnamedExpr(Expr::Identifier(Ident::with_quote('"', name)))];
+        }
+        Ok(Expr::Subquery(Box::new(around)))
+    };
+    names.iter().map(value).collect()
 }
 
 fn plain(arg: FunctionArg) -> Option<Expr> {
@@ -409,49 +450,67 @@ fn rows_in_query(condition: &mut Expr) {
     }
 }
 
-/// `(a, b) = ANY (query)` is `(a, b) IN (query)`, `<> ALL` is NOT IN; the planner refuses the other comparisons.
+/// `(a, b) op ANY (query)` and `ALL`.
 fn row_quantified(expr: &mut Expr) {
-    let (left, right, negated) = match expr {
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
-        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+    let (left, op, right, all) = match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => (left, compare_op, right, false),
+        Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
         _ => return,
     };
     let Expr::Subquery(query) = right.as_ref() else { return };
-    if row(left).is_none() {
-        return;
+    if let Some(test) = row_in(left, op, query, all, true) {
+        *expr = test;
     }
-    let test = Expr::InSubquery { expr: left.clone(), subquery: query.clone(), negated };
-    *expr = row_in_query(&test, true).unwrap_or(test);
 }
 
 /// The test of a row; `None` for what is none. `unknown`: whether it tells false from what is not known.
 fn row_in_query(test: &Expr, unknown: bool) -> Option<Expr> {
     let Expr::InSubquery { expr, subquery, negated } = test else { return None };
-    let fields = row(expr)?;
+    let op = if *negated { BinaryOperator::NotEq } else { BinaryOperator::Eq };
+    row_in(expr, &op, subquery, *negated, unknown)
+}
+
+/// Whether a comparison of a row holds for any row of a query, or for all: that it is not so is true of none.
+fn row_in(left: &Expr, op: &BinaryOperator, query: &Query, all: bool, unknown: bool) -> Option<Expr> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let fields = row(left)?;
+    let op = match (op, all) {
+        (Eq | NotEq | Lt | LtEq | Gt | GtEq, false) => op.clone(),
+        (Eq, true) => NotEq,
+        (NotEq, true) => Eq,
+        (Lt, true) => GtEq,
+        (LtEq, true) => Gt,
+        (Gt, true) => LtEq,
+        (GtEq, true) => Lt,
+        _ => return None,
+    };
     let names: Vec<String> = fields.iter().map(|_| fresh_name("field")).collect();
-    let equal = fields
-        .iter()
-        .zip(&names)
-        .map(|(field, name)| binary(field.clone(), BinaryOperator::Eq, Expr::Identifier(Ident::with_quote('"', name))));
-    let equal = joined(BinaryOperator::And, equal)?;
+    let columns = names.iter().map(|name| Expr::Identifier(Ident::with_quote('"', name)));
+    let compared = match op {
+        Eq => {
+            let equal = fields.iter().cloned().zip(columns).map(|(field, column)| binary(field, Eq, column));
+            joined(BinaryOperator::And, equal)?
+        }
+        op => binary(Expr::Tuple(fields.clone()), op, Expr::Tuple(columns.collect())),
+    };
     let exists = |condition: Expr| {
-        let mut query = from_query(subquery.as_ref().clone(), &names).ok()?;
+        let mut query = from_query(query.clone(), &names).ok()?;
         if let SetExpr::Select(select) = query.body.as_mut() {
             select.selection = Some(condition);
         }
         Some(Expr::Exists { subquery: Box::new(query), negated: false })
     };
-    let found = exists(equal.clone())?;
+    let found = exists(compared.clone())?;
     let found = match unknown {
         false => found,
         true => {
-            let not_known = exists(Expr::IsNull(Box::new(equal)))?;
+            let not_known = exists(Expr::IsNull(Box::new(Expr::Nested(Box::new(compared)))))?;
             let null = Expr::Value(Value::Null.into());
             let or_null = Expr::Nested(Box::new(binary(null, BinaryOperator::And, not_known)));
             Expr::Nested(Box::new(binary(found, BinaryOperator::Or, or_null)))
         }
     };
-    Some(match negated {
+    Some(match all {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
         false => found,
     })

@@ -1,19 +1,29 @@
-//! `TABLE t` where a query may stand: `SELECT * FROM t`.
+//! Queries without SELECT, and tables without what inherits from them, which nothing does:
+//!
+//! ```text
+//! TABLE t              SELECT * FROM t
+//! FROM t WHERE a       SELECT * FROM t WHERE a       (FROM t SELECT a is for the parser)
+//! ONLY t, ONLY (t)     t
+//! ```
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-/// The tokens of a statement with `SELECT * FROM` in the place of each TABLE that begins a query.
+/// The tokens of a statement with `SELECT * FROM` in the place of each TABLE that begins a query, and of each FROM that
+/// does and has no SELECT behind it.
 pub(super) fn with_selects(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|token| keyword(token) == Some(Keyword::TABLE)) {
-        return tokens;
-    }
+    let tokens = without_only(tokens);
     let solid: Vec<usize> =
         (0..tokens.len()).filter(|place| !matches!(tokens[*place].token, Token::Whitespace(_))).collect();
-    let begins = |at: usize| {
-        keyword(&tokens[solid[at]]) == Some(Keyword::TABLE)
-            && solid.get(at + 1).is_some_and(|next| matches!(tokens[*next].token, Token::Word(_)))
-            && may_begin(&solid[..at].iter().map(|place| &tokens[*place]).collect::<Vec<_>>())
+    let words: Vec<&TokenWithSpan> = solid.iter().map(|place| &tokens[*place]).collect();
+    let begins = |at: usize| match keyword(words[at]) {
+        Some(Keyword::TABLE) => {
+            words.get(at + 1).is_some_and(|next| matches!(next.token, Token::Word(_))) && may_begin(&words[..at])
+        }
+        Some(Keyword::FROM) => {
+            may_begin(&words[..at]) && begins_by_from(&words[..at]) && !selects_behind(&words[at + 1..])
+        }
+        _ => false,
     };
     let found: Vec<usize> = (0..solid.len()).filter(|at| begins(*at)).map(|at| solid[at]).collect();
     if found.is_empty() {
@@ -30,6 +40,94 @@ pub(super) fn with_selects(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         rewritten.extend(words.map(|word| TokenWithSpan { token: word, span: token.span }));
     }
     rewritten
+}
+
+/// Takes ONLY off tables: no table has others that inherit from it.
+fn without_only(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_only = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case("only"),
+        _ => false,
+    };
+    if !tokens.iter().any(is_only) {
+        return tokens;
+    }
+    let solid: Vec<usize> =
+        (0..tokens.len()).filter(|place| !matches!(tokens[*place].token, Token::Whitespace(_))).collect();
+    let mut gone = Vec::new();
+    for (at, place) in solid.iter().enumerate().skip(1) {
+        let before = &tokens[solid[at - 1]];
+        let stands = matches!(
+            keyword(before),
+            Some(Keyword::UPDATE | Keyword::FROM | Keyword::JOIN | Keyword::USING | Keyword::TABLE | Keyword::TRUNCATE)
+        ) || matches!(before.token, Token::Comma);
+        if !is_only(&tokens[*place]) || !stands {
+            continue;
+        }
+        match solid.get(at + 1).map(|next| &tokens[*next].token) {
+            Some(Token::Word(word)) if !matches!(word.keyword, Keyword::SET | Keyword::AS | Keyword::WHERE) => {
+                gone.push(*place);
+            }
+            Some(Token::LParen) => {
+                let closing = solid[at + 1..].iter().find(|place| matches!(tokens[**place].token, Token::RParen));
+                gone.extend([*place, solid[at + 1]]);
+                gone.extend(closing);
+            }
+            _ => {}
+        }
+    }
+    let mut place = 0;
+    tokens.retain(|_| {
+        place += 1;
+        !gone.contains(&(place - 1))
+    });
+    tokens
+}
+
+/// Whether a FROM behind these tokens, behind which a query may begin, begins one.
+fn begins_by_from(before: &[&TokenWithSpan]) -> bool {
+    match before.last().map(|last| &last.token) {
+        None => true,
+        // `trim(FROM s)`; else a bracket that is opened for a query.
+        Some(Token::LParen) => before.len().checked_sub(2).is_none_or(
+            |place| !matches!(&before[place].token, Token::Word(word) if word.value.eq_ignore_ascii_case("trim")),
+        ),
+        Some(Token::RParen) => {
+            let mut depth = 0;
+            for (place, token) in before.iter().enumerate().rev() {
+                match token.token {
+                    Token::RParen => depth += 1,
+                    Token::LParen if depth == 0 => return keyword(before[place + 1]) == Some(Keyword::WITH),
+                    Token::LParen => depth -= 1,
+                    _ if depth > 0 => {}
+                    _ if matches!(keyword(token), Some(Keyword::SELECT | Keyword::FROM | Keyword::UPDATE)) => {
+                        return false;
+                    }
+                    _ => {}
+                }
+            }
+            matches!(keyword(before[0]), Some(Keyword::WITH | Keyword::INSERT))
+        }
+        Some(_) => true,
+    }
+}
+
+/// Whether a SELECT belongs to the FROM before these tokens.
+fn selects_behind(behind: &[&TokenWithSpan]) -> bool {
+    let mut depth = 0;
+    for token in behind {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => return false,
+            Token::RParen => depth -= 1,
+            _ if depth > 0 => {}
+            _ => match keyword(token) {
+                Some(Keyword::SELECT) => return true,
+                Some(Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) => return false,
+                _ => {}
+            },
+        }
+    }
+    false
 }
 
 fn word(value: &str, keyword: Keyword) -> Token {
@@ -96,12 +194,31 @@ mod tests {
             ("INSERT INTO t (a) TABLE u", "INSERT INTO t (a) SELECT * FROM u"),
             ("CREATE TABLE x AS TABLE t", "CREATE TABLE x AS SELECT * FROM t"),
             ("EXPLAIN TABLE t", "EXPLAIN SELECT * FROM t"),
+            ("FROM t WHERE a > 1", "SELECT * FROM t WHERE a > 1"),
+            ("FROM t UNION ALL FROM u", "SELECT * FROM t UNION ALL SELECT * FROM u"),
+            ("SELECT * FROM (FROM t) x", "SELECT * FROM (SELECT * FROM t) x"),
+            ("WITH x AS (FROM t) FROM x", "WITH x AS (SELECT * FROM t) SELECT * FROM x"),
+            ("INSERT INTO t (a) FROM u", "INSERT INTO t (a) SELECT * FROM u"),
+            ("UPDATE ONLY t SET a = 1", "UPDATE  t SET a = 1"),
+            ("SELECT a FROM ONLY (t), ONLY u", "SELECT a FROM  t,  u"),
         ] {
             assert_eq!(rewritten(sql), query);
         }
-        for sql in
-            ["DROP TABLE t", "TRUNCATE TABLE t", "LOCK TABLE t", "DESCRIBE TABLE t", "SELECT a AS \"table\" FROM t"]
-        {
+        for sql in [
+            "DROP TABLE t",
+            "TRUNCATE TABLE t",
+            "LOCK TABLE t",
+            "DESCRIBE TABLE t",
+            "SELECT a AS \"table\" FROM t",
+            "FROM t SELECT a",
+            "SELECT max(a) FROM t",
+            "SELECT (SELECT 1) FROM t",
+            "SELECT a IS DISTINCT FROM b",
+            "SELECT extract(year FROM d), trim(FROM s) FROM t",
+            "DELETE FROM t",
+            "COPY t (a) FROM 'x'",
+            "SELECT a FROM t FETCH FIRST 1 ROWS ONLY",
+        ] {
             assert_eq!(rewritten(sql), sql);
         }
     }

@@ -36,9 +36,6 @@ pub(crate) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
                     level.next();
                 }
             }
-            Token::Word(w) if w.quote_style.is_none() && w.keyword == Keyword::TABLESAMPLE => {
-                return Err(Error::Syntax { message: "TABLESAMPLE is not supported".into(), position });
-            }
             Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("symmetric") && between => {
                 let message = "BETWEEN SYMMETRIC is not supported; use BETWEEN least(a, b) AND greatest(a, b)";
                 return Err(Error::Syntax { message: message.into(), position });
@@ -77,6 +74,7 @@ fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
         tokens.first().map(|first| &first.token),
         Some(Token::Word(w)) if matches!(w.keyword, Keyword::SET | Keyword::ALTER | Keyword::RESET)
     );
+    let selects = tokens.iter().any(|t| matches!(&t.token, Token::Word(word) if word.keyword == Keyword::SELECT));
     let mut before: Option<&TokenWithSpan> = None;
     for token in tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))) {
         let refused = |message: String| {
@@ -84,6 +82,8 @@ fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
             Err(Error::Syntax { message, position })
         };
         match (before.map(|before| &before.token), &token.token) {
+            // Behind the last output a comma may stand, as in DuckDB; the parser refuses it in other lists.
+            (Some(Token::Comma), Token::Word(word)) if word.keyword == Keyword::FROM && selects => {}
             (Some(Token::Comma), found) if ends_list(found) => {
                 return refused(format!("a value or a name is expected after the comma, found {found}"));
             }

@@ -67,6 +67,7 @@ fn in_statement(
             is_taken_off(update.returning.is_some())?;
             let from = update.from.take();
             from_of(from.as_ref()).iter().try_for_each(has_names_apart)?;
+            reads_no_target(&update.table, from_of(from.as_ref()))?;
             update.table = joined(&update.table, from_of(from.as_ref()));
             let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
             for Assignment { target, value } in &mut update.assignments {
@@ -93,6 +94,7 @@ fn in_statement(
             is_taken_off(delete.returning.is_some())?;
             let others = delete.using.take().unwrap_or_default();
             others.iter().try_for_each(has_names_apart)?;
+            reads_no_target(table, &others)?;
             let TableFactor::Table { name, alias, args: None, .. } = &table.relation else { return Ok(()) };
             if alias.is_none() && others.is_empty() {
                 return Ok(());
@@ -316,6 +318,44 @@ fn has_names_apart(table: &TableWithJoins) -> Result<()> {
                     ),
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// LATERAL in FROM or USING does not see the table that is written.
+fn reads_no_target(target: &TableWithJoins, others: &[TableWithJoins]) -> Result<()> {
+    let TableFactor::Table { name, alias, .. } = &target.relation else { return Ok(()) };
+    let own = match alias {
+        Some(alias) => Some(normalised(alias.name.clone())),
+        None => name.0.last().and_then(|part| part.as_ident()).cloned().map(normalised),
+    };
+    let Some(own) = own else { return Ok(()) };
+    let factors = others
+        .iter()
+        .flat_map(|other| std::iter::once(&other.relation).chain(other.joins.iter().map(|join| &join.relation)));
+    for factor in factors {
+        let reads = visit_expressions(factor, |part| match part {
+            Expr::CompoundIdentifier(names) if names.len() == 2 && normalised(names[0].clone()) == own => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        let is_lateral = match factor {
+            TableFactor::Derived { lateral, .. } => *lateral,
+            other => matches!(other, TableFactor::UNNEST { .. } | TableFactor::Table { args: Some(_), .. }),
+        };
+        let redefines = ast::visit_relations(factor, |relation| {
+            match relation.0.last().and_then(|part| part.as_ident()).cloned().map(normalised) == Some(own.clone()) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        if is_lateral && reads.is_break() && redefines.is_continue() {
+            return Err(Error::plan(
+                SqlState::InvalidColumnReference,
+                format!("'{own}' is the table that is written: what stands in FROM or USING does not see it"),
+            ));
         }
     }
     Ok(())

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_common::format::ExplainFormat;
 use datafusion_expr::{DescribeTable, LogicalPlan};
 use datafusion_sql::parser::{ExplainStatement, Statement};
 use exec::{ListedOperator, OperatorProfile, Plan, Profile};
 use numa::counters::{Counter, Counts};
+use serde_json::json;
 use sqlparser::ast;
 
 use crate::error::types::sql_type;
@@ -77,7 +79,10 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         lines.extend(shared_line(&profile));
         lines.extend(counters_line(&running.statement.wait_for_counts(COUNTS_WITHIN)));
     }
-    table(&lines, analyze)
+    match explain.options.format {
+        Some(ExplainFormat::PostgresJSON) => json(&lines),
+        _ => table(&lines, analyze),
+    }
 }
 
 /// What hardware counters say of the whole statement, if they say anything.
@@ -147,6 +152,52 @@ fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Lin
         on_top &= matches!(operator, Plan::Limit { .. } | Plan::Project { .. });
         lines.push(line);
     }
+}
+
+/// The plan as one text of JSON, in the form that PostgreSQL gives it: operators below others are their `Plans`.
+fn json(lines: &[Line]) -> Result<ResultStream> {
+    let mut rest = lines;
+    let mut plans = Vec::new();
+    while !rest.is_empty() {
+        plans.push(json!({ "Plan": node(&mut rest) }));
+    }
+    let text = serde_json::to_string_pretty(&plans).map_err(|e| Error::Internal(e.to_string()))?;
+    let schema = Arc::new(Schema::new(vec![Field::new("QUERY PLAN", DataType::Utf8View, false)]));
+    let column: ArrayRef = Arc::new(StringViewArray::from(vec![text]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// The first operator of some lines, and those below it, which are taken off.
+fn node(lines: &mut &[Line]) -> serde_json::Value {
+    let Some((line, rest)) = lines.split_first() else { return serde_json::Value::Null };
+    *lines = rest;
+    let operator = expression_in_sql(&line.operator);
+    let mut node = json!({
+        "Node Type": operator.split([':', '(', ' ']).next().unwrap_or_default(),
+        "Operator": operator,
+    });
+    let numbers = [
+        ("Plan Rows", line.estimated_rows),
+        ("Actual Rows", line.rows),
+        ("Microseconds", line.microseconds),
+        ("Tasks", line.tasks),
+        ("Bytes Local", line.bytes_local),
+        ("Bytes Remote", line.bytes_remote),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            node[name] = number.into();
+        }
+    }
+    let mut below = Vec::new();
+    while lines.first().is_some_and(|next| next.depth > line.depth) {
+        below.push(self::node(lines));
+    }
+    if !below.is_empty() {
+        node["Plans"] = below.into();
+    }
+    node
 }
 
 fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {

@@ -18,7 +18,9 @@
 //! then they are computed once, in any case. Where `random()` and the like take part, it is refused
 //! ([`CorrelatedRefusals`](super::correlated::CorrelatedRefusals)).
 
+mod grouping;
 mod outer;
+mod outer_joins;
 mod push;
 mod simple;
 mod single;
@@ -42,6 +44,7 @@ use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{Wish, fresh_name};
 
 use outer::Outer;
+pub(super) use outer_joins::{OuterJoins, has_subquery};
 use push::{projected, push};
 pub(super) use tests_as_values::TestsAsValues;
 
@@ -78,14 +81,29 @@ fn joined(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(joined.data)
 }
 
+/// The join without LATERAL, where it has one that reads columns of the rows beside it.
+fn unnested(join: &Join) -> Result<Option<LogicalPlan>> {
+    let Some(query) = lateral_query(&join.right) else { return Ok(None) };
+    if Outer::of(&query, join.left.schema())?.is_empty() {
+        return Ok(None);
+    }
+    let joined = lateral_join(join.clone(), false)?;
+    Ok(joined.transformed.then_some(joined.data))
+}
+
 /// A join with a query that reads columns of the rows beside it.
 fn lateral(join: Join) -> Result<Transformed<LogicalPlan>> {
+    lateral_join(join, true)
+}
+
+/// `simple`: what DataFusion makes the right join of is left to it.
+fn lateral_join(join: Join, simple: bool) -> Result<Transformed<LogicalPlan>> {
     let is_known = matches!(join.join_type, JoinType::Inner | JoinType::Left);
     let Some(query) = lateral_query(&join.right).filter(|_| is_known) else {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     };
     let outer = Outer::of(&query, join.left.schema())?;
-    if outer.is_empty() || is_simple(without_alias(&query))? {
+    if outer.is_empty() || (simple && is_simple(without_alias(&query))?) {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
     let columns: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();

@@ -53,6 +53,11 @@ impl Outer {
         self.columns.len()
     }
 
+    /// The columns themselves.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &Column> + '_ {
+        self.columns.iter().map(|(column, _)| column)
+    }
+
     /// The columns that carry them.
     pub(super) fn carriers(&self) -> impl Iterator<Item = Expr> + '_ {
         self.columns.iter().map(|(_, carrier)| Expr::Column(carrier.clone()))

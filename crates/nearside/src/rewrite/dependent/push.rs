@@ -9,11 +9,12 @@ use datafusion_expr::logical_plan::{DistinctOn, FetchType, SkipType};
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{
     Aggregate, Distinct, Expr, ExprFunctionExt, Filter, Join, JoinConstraint, Limit, LogicalPlan, LogicalPlanBuilder,
-    Projection, Sort, SubqueryAlias, Union, Unnest, Values, Window, lit,
+    Projection, Sort, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
 };
 use datafusion_functions_window::expr_fn::row_number;
 
 use crate::error::Error;
+use crate::rewrite::dependent::grouping::as_union;
 use crate::rewrite::dependent::outer::Outer;
 use crate::rewrite::null_keys::not_null;
 use crate::sql::fresh_name;
@@ -55,7 +56,8 @@ pub(super) fn push(query: &LogicalPlan, rows: &LogicalPlan, outer: &Outer) -> Re
         LogicalPlan::Values(values) => pushed.values(values),
         LogicalPlan::Unnest(unnest) => pushed.unnest(unnest),
         LogicalPlan::Join(join) => pushed.join(join),
-        LogicalPlan::Subquery(_) => refused("LATERAL within LATERAL that reads both"),
+        // What it reads of rows beside it, its join has taken care of.
+        LogicalPlan::Subquery(lateral) => push(&lateral.subquery, rows, outer),
         LogicalPlan::RecursiveQuery(_) => refused("WITH RECURSIVE"),
         _ => refused("this"),
     }
@@ -147,7 +149,7 @@ impl Pushed<'_> {
     /// are joined with what they have; where it is nothing, no row passes the aggregates' filter.
     fn aggregate(&self, grouped: &Aggregate) -> Result<LogicalPlan> {
         if matches!(grouped.group_expr[..], [Expr::GroupingSet(_)]) {
-            return refused("ROLLUP, CUBE or GROUPING SETS");
+            return self.input(&as_union(grouped)?);
         }
         let mut input = self.input(&grouped.input)?;
         // What stands twice is one column.
@@ -296,6 +298,9 @@ impl Pushed<'_> {
         if join.null_aware {
             return refused("NOT IN");
         }
+        if let Some(joined) = super::unnested(join)? {
+            return self.input(&joined);
+        }
         let reads = |side: &LogicalPlan| self.outer.is_read_by(side);
         let (left_reads, right_reads) = (reads(&join.left)?, reads(&join.right)?);
         let right_leads =
@@ -310,7 +315,19 @@ impl Pushed<'_> {
         let by_left = || made(self.input(&join.left)?, join.right.as_ref().clone(), Vec::new());
         let by_right = || made(join.left.as_ref().clone(), self.input(&join.right)?, Vec::new());
         match join.join_type {
-            JoinType::Full => return refused("FULL JOIN"),
+            JoinType::Full => {
+                let left = self.input(&join.left)?;
+                let (right, again, outer_keys) = self.following(&join.right, &left)?;
+                let both = made(left, right, outer_keys)?;
+                // An outer row is on the side that has a row of it.
+                let carried = self.outer.carriers().zip(again.carriers());
+                let carried = carried.map(|(left, right)| {
+                    let name = left.qualified_name().1;
+                    Ok(when(left.clone().is_not_null(), left).otherwise(right)?.alias(name))
+                });
+                let carried = carried.collect::<Result<Vec<_>>>()?;
+                return projected(both, carried.into_iter().chain(join.schema.columns().into_iter().map(Expr::Column)));
+            }
             JoinType::Inner if !left_reads && right_reads => return by_right(),
             _ if right_leads && !left_reads => return by_right(),
             _ if !right_leads && !right_reads => return by_left(),
@@ -331,6 +348,19 @@ impl Pushed<'_> {
             let outer_keys = not_null(leads.zip(again.carriers()), [left.schema(), follows.schema()])?;
             made(left, follows, outer_keys)
         }
+    }
+}
+
+impl Pushed<'_> {
+    /// A side of a join with outer rows carried by columns of its own, and the keys by which it meets those of the
+    /// other one.
+    fn following(&self, side: &LogicalPlan, other: &LogicalPlan) -> Result<(LogicalPlan, Outer, Vec<(Expr, Expr)>)> {
+        let again = self.outer.afresh();
+        let renamed = self.outer.carriers().zip(again.carriers()).map(|(c, own)| c.alias(own.qualified_name().1));
+        let columns = side.schema().columns().into_iter().map(Expr::Column);
+        let follows = projected(self.input(side)?, renamed.chain(columns))?;
+        let keys = not_null(self.outer.carriers().zip(again.carriers()), [other.schema(), follows.schema()])?;
+        Ok((follows, again, keys))
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a query that depends on outer rows is like: whether DataFusion makes the right join of it, and what it gives.
 
-use datafusion_common::Result;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result};
 use datafusion_expr::logical_plan::FetchType;
 use datafusion_expr::utils::split_conjunction;
-use datafusion_expr::{BinaryExpr, Distinct, Expr, JoinType, LogicalPlan, Operator, Subquery};
+use datafusion_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan, Operator, Subquery};
 
 use crate::rewrite::correlated::{is_one_group, refuse_anywhere, refuse_as_test};
 use crate::rewrite::dependent::outer::Outer;
@@ -45,7 +45,7 @@ pub(super) fn is_test(query: &Subquery) -> Result<bool> {
     if query.outer_ref_columns.is_empty() {
         return Ok(true);
     }
-    if refuse_as_test(&query.subquery).is_err() {
+    if refuse_as_test(&query.subquery).is_err() || reads_beyond(&query.subquery)? {
         return Ok(false);
     }
     let mut is_test = true;
@@ -61,6 +61,24 @@ pub(super) fn is_test(query: &Subquery) -> Result<bool> {
         Ok(if is_test { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(is_test)
+}
+
+/// Whether a query within the expressions of a query reads columns that this one does not have.
+fn reads_beyond(query: &LogicalPlan) -> Result<bool> {
+    query.exists(|node| {
+        let inputs = node.inputs();
+        let is_beyond = |reference: &Expr| match reference {
+            Expr::OuterReferenceColumn(_, column) => !inputs.iter().any(|input| input.schema().has_column(column)),
+            _ => false,
+        };
+        let mut found = false;
+        node.apply_expressions(|expr| {
+            found |= expr
+                .exists(|part| Ok(query_of(part).is_some_and(|query| query.outer_ref_columns.iter().any(is_beyond))))?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(found)
+    })
 }
 
 fn is_plain_join(node: &LogicalPlan, reads: bool) -> bool {
@@ -83,17 +101,19 @@ fn is_plain(condition: &Expr) -> bool {
 
 /// Whether an expression holds a query that refers to rows outside of it.
 fn reads_in_query(expr: &Expr) -> bool {
-    let found = expr.exists(|part| {
-        let query = match part {
-            Expr::ScalarSubquery(query) => query,
-            Expr::Exists(test) => &test.subquery,
-            Expr::InSubquery(test) => &test.subquery,
-            Expr::SetComparison(test) => &test.subquery,
-            _ => return Ok(false),
-        };
-        Ok(!query.outer_ref_columns.is_empty())
-    });
+    let found = expr.exists(|part| Ok(query_of(part).is_some_and(|query| !query.outer_ref_columns.is_empty())));
     found.unwrap_or(true)
+}
+
+/// The query that an expression is.
+pub(super) fn query_of(expr: &Expr) -> Option<&Subquery> {
+    match expr {
+        Expr::ScalarSubquery(query) => Some(query),
+        Expr::Exists(test) => Some(&test.subquery),
+        Expr::InSubquery(test) => Some(&test.subquery),
+        Expr::SetComparison(test) => Some(&test.subquery),
+        _ => None,
+    }
 }
 
 /// Whether a plan refers to rows outside of it.
@@ -154,6 +174,9 @@ pub(super) fn is_repeatable(rows: &LogicalPlan) -> Result<bool> {
         return Ok(false);
     }
     let is_other = rows.exists(|node| {
+        if let LogicalPlan::Aggregate(grouped) = node {
+            return Ok(!grouped.aggr_expr.iter().all(|call| is_exact(call, grouped.input.schema())));
+        }
         Ok(!matches!(
             node,
             LogicalPlan::TableScan(_)
@@ -168,4 +191,22 @@ pub(super) fn is_repeatable(rows: &LogicalPlan) -> Result<bool> {
         ))
     })?;
     Ok(!is_other)
+}
+
+/// Whether an aggregate does not depend on the order of its rows.
+fn is_exact(call: &Expr, rows: &DFSchema) -> bool {
+    let Expr::AggregateFunction(call) = unaliased(call) else { return false };
+    let is_float = |argument: &Expr| argument.get_type(rows).map_or(true, |of| of.is_floating());
+    match call.func.name() {
+        "count" | "min" | "max" | "bool_and" | "bool_or" => true,
+        "sum" | "avg" => !call.params.args.iter().any(is_float),
+        _ => false,
+    }
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
 }

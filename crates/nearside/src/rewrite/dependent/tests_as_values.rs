@@ -6,6 +6,7 @@
 //!                 FROM (SELECT count(*) FILTER (WHERE x = c) AS equal,
 //!                              count(*) FILTER (WHERE (x = c) IS NULL) AS unknown FROM q))
 //! ```
+//! `x op ANY (q)` is the same with `op`, and `x op ALL (q)` with NOT around both.
 //!
 //! [`DependentJoins`]: super::DependentJoins
 
@@ -14,10 +15,10 @@ use std::sync::Arc;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::InSubquery;
+use datafusion_expr::expr::{InSubquery, SetComparison, SetQuantifier};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Aggregate, Expr, ExprFunctionExt, LogicalPlan, Subquery, lit, not, when};
+use datafusion_expr::{Aggregate, Expr, ExprFunctionExt, LogicalPlan, Subquery, binary_expr, lit, not, when};
 use datafusion_functions_aggregate::expr_fn::count;
 use datafusion_optimizer::AnalyzerRule;
 
@@ -58,6 +59,10 @@ fn as_value(part: Expr, rows: &DFSchema) -> Result<Transformed<Expr>> {
             Some(value) => Transformed::yes(some(value, test.negated)),
             None => Transformed::no(Expr::InSubquery(test)),
         }),
+        Expr::SetComparison(test) if !is_test(&test.subquery)? => Ok(match is_any(&test, rows)? {
+            Some(value) => Transformed::yes(value),
+            None => Transformed::no(Expr::SetComparison(test)),
+        }),
         other => Ok(Transformed::no(other)),
     }
 }
@@ -66,7 +71,8 @@ fn some(value: Expr, negated: bool) -> Expr {
     if negated { not(value) } else { value }
 }
 
-fn exists(query: &Subquery) -> Result<Expr> {
+/// EXISTS (query) as a comparison of a value.
+pub(super) fn exists(query: &Subquery) -> Result<Expr> {
     let name = fresh_name("n");
     let n = count(lit(1_i64)).alias(&name);
     let counted = Aggregate::try_new(Arc::clone(&query.subquery), Vec::new(), vec![n])?;
@@ -74,16 +80,36 @@ fn exists(query: &Subquery) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(counted).gt(lit(0_i64)))
 }
 
-/// `None` where the left side is a query itself, or another one each time.
 fn is_in(test: &InSubquery, rows: &DFSchema) -> Result<Option<Expr>> {
+    found(&test.expr, &test.subquery, rows, |left, right| left.eq(right))
+}
+
+/// `x op ALL (q)` is that it is not so for any of them that it is not.
+fn is_any(test: &SetComparison, rows: &DFSchema) -> Result<Option<Expr>> {
+    let compared = |left, right| {
+        let holds = binary_expr(left, test.op, right);
+        if test.quantifier == SetQuantifier::All { not(holds) } else { holds }
+    };
+    let any = found(&test.expr, &test.subquery, rows, compared)?;
+    Ok(any.map(|any| some(any, test.quantifier == SetQuantifier::All)))
+}
+
+/// Whether a comparison holds for any row of a query. `None` where the left side is a query itself, or another one
+/// each time.
+fn found(
+    left: &Expr,
+    subquery: &Subquery,
+    rows: &DFSchema,
+    compared: impl FnOnce(Expr, Expr) -> Expr,
+) -> Result<Option<Expr>> {
     let is_query = |part: &Expr| {
         Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
     };
-    if test.expr.is_volatile() || test.expr.exists(is_query)? {
+    if left.is_volatile() || left.exists(is_query)? {
         return Ok(None);
     }
-    let mut references = test.subquery.outer_ref_columns.clone();
-    let left = test.expr.as_ref().clone().transform_up(|part| {
+    let mut references = subquery.outer_ref_columns.clone();
+    let left = left.clone().transform_up(|part| {
         let part = match part {
             Expr::Column(column) => {
                 let (_, field) = rows.qualified_field_from_column(&column)?;
@@ -96,8 +122,8 @@ fn is_in(test: &InSubquery, rows: &DFSchema) -> Result<Option<Expr>> {
         }
         Ok(Transformed::yes(part))
     })?;
-    let query = &test.subquery.subquery;
-    let equal = left.data.eq(Expr::Column(query.schema().columns()[0].clone()));
+    let query = &subquery.subquery;
+    let equal = compared(left.data, Expr::Column(query.schema().columns()[0].clone()));
     let names = ["equal", "unknown"].map(fresh_name);
     let counts = [equal.clone(), equal.is_null()].into_iter().zip(&names);
     let counts = counts.map(|(condition, name)| Ok(count(lit(1_i64)).filter(condition).build()?.alias(name)));
@@ -105,6 +131,6 @@ fn is_in(test: &InSubquery, rows: &DFSchema) -> Result<Option<Expr>> {
     let [some, unknown] = names.map(|name| Expr::Column(Column::from_name(name)).gt(lit(0_i64)));
     let value = when(some, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
     let plan = projected(LogicalPlan::Aggregate(counted), [value.alias(fresh_name("is_in"))])?;
-    let value = Subquery { subquery: Arc::new(plan), outer_ref_columns: references, ..test.subquery.clone() };
+    let value = Subquery { subquery: Arc::new(plan), outer_ref_columns: references, ..subquery.clone() };
     Ok(Some(Expr::ScalarSubquery(value)))
 }

@@ -87,6 +87,8 @@ pub(super) fn function(call: &Function) -> Result<()> {
             inner_query(inner)?;
             return Err(refused_text("a query as the arguments of a function (put it into brackets of its own)", name));
         }
+        // Which columns it names, `scope::stars` says.
+        FunctionArguments::List(_) if is_columns(name) => {}
         FunctionArguments::List(list) => arguments(list, &mut clauses)?,
     }
     filter.as_deref().map_or(Ok(()), expr)?;
@@ -102,6 +104,13 @@ pub(super) fn function(call: &Function) -> Result<()> {
     known(&name, &clauses)?;
     pattern(&name, args)?;
     places(&name, args)
+}
+
+fn is_columns(name: &ObjectName) -> bool {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(one)] => one.quote_style.is_none() && one.value.eq_ignore_ascii_case("columns"),
+        _ => false,
+    }
 }
 
 fn arguments(list: &FunctionArgumentList, clauses: &mut Clauses) -> Result<()> {

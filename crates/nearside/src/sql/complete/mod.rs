@@ -17,7 +17,7 @@
 //! Whether an operator or a value's notation is known is for the planner to say: it refuses what it does not know.
 //! Without effect on any answer, and let through: the name of a constraint.
 
-use datafusion_common::format::ExplainStatementOptions;
+use datafusion_common::format::{ExplainFormat, ExplainStatementOptions};
 use datafusion_sql::parser::{
     CopyToSource, CopyToStatement, CreateExternalTable, ExplainStatement, ResetStatement, Statement,
 };
@@ -66,7 +66,10 @@ fn explain(options: &ExplainStatementOptions) -> Result<()> {
     let ExplainStatementOptions { analyze: _, verbose: _, format, analyze_level, analyze_categories, show_statistics } =
         options;
     refuse(&[
-        (format.is_some(), "EXPLAIN (FORMAT ..); leave it out, the plan comes as rows"),
+        (
+            !matches!(format, None | Some(ExplainFormat::Indent | ExplainFormat::PostgresJSON)),
+            "EXPLAIN (FORMAT ..) but for JSON and TEXT; leave it out, the plan comes as rows",
+        ),
         (analyze_level.is_some(), "EXPLAIN ANALYZE with a level; leave it out"),
         (analyze_categories.is_some(), "EXPLAIN ANALYZE with categories; leave them out"),
         (show_statistics.is_some(), "EXPLAIN with SHOW_STATISTICS; leave it out"),

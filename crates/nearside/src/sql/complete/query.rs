@@ -42,7 +42,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
     }
     set_expr(body)?;
     if let Some(order) = order_by {
-        order_all(order, body)?;
+        order_all(order)?;
     }
     limit_clause.iter().try_for_each(limit)?;
     pipe_operators.iter().try_for_each(pipe)
@@ -195,18 +195,14 @@ pub(super) fn item(item: &SelectItem) -> Result<()> {
 fn wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
-        opt_ilike,
+        opt_ilike: _,
         opt_exclude: _,
         opt_except: _,
         opt_replace,
-        opt_rename,
+        opt_rename: _,
         opt_alias,
     } = options;
-    refuse(&[
-        (opt_ilike.is_some(), "* ILIKE; name the columns"),
-        (opt_rename.is_some(), "* RENAME; use * EXCLUDE (column) and name the column with AS"),
-        (opt_alias.is_some(), "* AS name; leave the name out"),
-    ])?;
+    refuse(&[(opt_alias.is_some(), "* AS name; leave the name out")])?;
     let Some(ReplaceSelectItem { items }) = opt_replace else { return Ok(()) };
     for element in items {
         // That there is such a column, `mend` sees to.
@@ -216,14 +212,13 @@ fn wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     Ok(())
 }
 
-fn order_all(order: &OrderBy, body: &SetExpr) -> Result<()> {
+fn order_all(order: &OrderBy) -> Result<()> {
     let OrderBy { kind, interpolate } = order;
     refuse(&[(interpolate.is_some(), "INTERPOLATE; join the rows with generate_series(..)")])?;
     match kind {
         OrderByKind::All(options) => {
             order_options(options);
-            let plain = matches!(body, SetExpr::Select(_));
-            refuse(&[(!plain, "ORDER BY ALL behind a set operation; name the columns")])
+            Ok(())
         }
         OrderByKind::Expressions(keys) => {
             keys.iter().try_for_each(order_by)?;
@@ -256,6 +251,13 @@ fn pipe(operator: &PipeOperator) -> Result<()> {
         PipeOperator::Where { expr: condition } => expr(condition),
         PipeOperator::OrderBy { exprs: keys } => keys.iter().try_for_each(order_by),
         PipeOperator::Select { exprs: items } | PipeOperator::Extend { exprs: items } => {
+            let renames = items.iter().any(|item| match item {
+                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                    options.opt_rename.is_some() || options.opt_ilike.is_some()
+                }
+                _ => false,
+            });
+            refuse(&[(renames, "* RENAME and * ILIKE in a pipe operator; name the columns")])?;
             items.iter().try_for_each(item)
         }
         PipeOperator::As { alias: _ } => Ok(()),

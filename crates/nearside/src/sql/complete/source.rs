@@ -1,13 +1,14 @@
 //! FROM: tables, subqueries, functions and joins.
 
-use sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableFunctionArgs, TableWithJoins};
+use sqlparser::ast::{
+    ExprWithAlias, Join, JoinConstraint, JoinOperator, TableFactor, TableFunctionArgs, TableWithJoins,
+};
 
 use super::expression::{expr, exprs};
 use super::{function, query, refuse, refused_text};
 use crate::error::Result;
 
 const ORDINALITY: &str = "WITH ORDINALITY; number the rows with row_number()";
-const SAMPLE: &str = "TABLESAMPLE";
 
 pub(super) fn with_joins(source: &TableWithJoins) -> Result<()> {
     let TableWithJoins { relation, joins } = source;
@@ -18,8 +19,8 @@ pub(super) fn with_joins(source: &TableWithJoins) -> Result<()> {
 fn factor(factor: &TableFactor) -> Result<()> {
     match factor {
         TableFactor::Table { .. } => table(factor),
-        TableFactor::Derived { lateral: _, subquery, alias, sample } => {
-            refuse(&[(sample.is_some(), SAMPLE)])?;
+        // What there is of TABLESAMPLE, PIVOT and UNPIVOT, `scope::pivots` says.
+        TableFactor::Derived { lateral: _, subquery, alias, sample: _ } => {
             query::alias(alias.as_ref())?;
             query::query(subquery)
         }
@@ -41,6 +42,19 @@ fn factor(factor: &TableFactor) -> Result<()> {
             query::alias(alias.as_ref())?;
             with_joins(table_with_joins)
         }
+        TableFactor::Pivot { table, aggregate_functions, value_column, value_source: _, default_on_null, alias } => {
+            refuse(&[(default_on_null.is_some(), "DEFAULT ON NULL in PIVOT; use coalesce() around the column")])?;
+            query::alias(alias.as_ref())?;
+            aggregate_functions.iter().try_for_each(|ExprWithAlias { expr: call, alias: _ }| expr(call))?;
+            exprs(value_column)?;
+            self::factor(table)
+        }
+        TableFactor::Unpivot { table, value, name: _, columns, null_inclusion: _, alias } => {
+            query::alias(alias.as_ref())?;
+            expr(value)?;
+            columns.iter().try_for_each(|ExprWithAlias { expr: column, alias: _ }| expr(column))?;
+            self::factor(table)
+        }
         other => Err(refused_text("this kind of source in FROM", other)),
     }
 }
@@ -55,7 +69,7 @@ fn table(factor: &TableFactor) -> Result<()> {
         with_ordinality,
         partitions,
         json_path,
-        sample,
+        sample: _,
         index_hints,
     } = factor
     else {
@@ -70,7 +84,6 @@ fn table(factor: &TableFactor) -> Result<()> {
         (*with_ordinality, ORDINALITY),
         (!partitions.is_empty(), "PARTITION (..) behind a table; use WHERE"),
         (json_path.is_some(), "a path into JSON behind a table"),
-        (sample.is_some(), SAMPLE),
         (!index_hints.is_empty(), "USE, IGNORE or FORCE INDEX; SET nearside.index_lookups = false has scans use none"),
     ])?;
     query::alias(alias.as_ref())?;

@@ -9,7 +9,8 @@ use sqlparser::ast::{
 
 use super::expression::expr;
 use super::{query, refuse, refused, refused_text, source};
-use crate::error::Result;
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
 use crate::sql::overriding;
 use crate::sql::returning::from_of;
 
@@ -144,7 +145,12 @@ pub(super) fn delete(delete: &Delete) -> Result<()> {
         order_by,
         limit,
     } = delete;
-    let (FromTable::WithFromKeyword(all) | FromTable::WithoutKeyword(all)) = from;
+    let all = match from {
+        FromTable::WithFromKeyword(all) => all,
+        FromTable::WithoutKeyword(_) => {
+            return Err(Error::plan(SqlState::SyntaxError, "DELETE FROM names the table; FROM is missing"));
+        }
+    };
     refuse(&[
         (!hints.is_empty(), HINTS),
         (!tables.is_empty() || all.len() > 1, "DELETE of several tables; use a statement for each"),
@@ -167,10 +173,7 @@ pub(super) fn merge(merge: &Merge) -> Result<()> {
         (!matches!(table, TableFactor::Table { .. }), "MERGE into something else than a table"),
     ])?;
     if clauses.is_empty() {
-        return Err(crate::error::Error::plan(
-            crate::error::codes::SqlState::SyntaxError,
-            "MERGE says with WHEN what becomes of rows; it has none",
-        ));
+        return Err(Error::plan(SqlState::SyntaxError, "MERGE says with WHEN what becomes of rows; it has none"));
     }
     for source in [table, of] {
         source::with_joins(&TableWithJoins { relation: source.clone(), joins: Vec::new() })?;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{Expr, Ident, visit_expressions_mut};
 
 use super::super::normalised;
-use super::sources::{FoundColumn, Scope, ShownColumn};
+use super::sources::{FoundColumn, Scope, ShownColumn, VALUE};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
@@ -46,36 +46,43 @@ impl Levels {
     /// # Errors
     /// A name that two columns of one source have: the planner tells them apart by numbers.
     pub(super) fn meant(&self, name: &str) -> Result<Option<Expr>> {
+        // A column of that name is meant before that of a function which is called otherwise.
+        let mut other_name = None;
         for scope in self.seen() {
             match scope.find(name) {
                 FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => return Ok(Some(column.clone())),
                 FoundColumn::No => {
                     if let Some(column) = scope.series(name) {
-                        return Ok(Some(column));
+                        if name != VALUE {
+                            return Ok(Some(column));
+                        }
+                        other_name.get_or_insert(column);
                     }
                 }
                 FoundColumn::Several if scope.has_twice(name) => return Err(ambiguous(name)),
-                FoundColumn::One(_) | FoundColumn::Several | FoundColumn::Unknown => return Ok(None),
+                FoundColumn::Unknown => return Ok(other_name),
+                FoundColumn::One(_) | FoundColumn::Several => return Ok(None),
             }
         }
-        Ok(None)
+        Ok(other_name)
     }
 
-    /// Whether a name with that of its source before it is that of one column.
+    /// As [`Levels::meant`], of a name with that of its source before it.
     ///
     /// # Errors
     /// As [`Levels::meant`].
-    pub(super) fn check_qualified(&self, names: &[Ident]) -> Result<()> {
-        let Some((column, table)) = names.split_last().filter(|(_, table)| !table.is_empty()) else { return Ok(()) };
+    pub(super) fn meant_behind(&self, names: &[Ident]) -> Result<Option<Expr>> {
+        let Some((column, table)) = names.split_last().filter(|(_, table)| !table.is_empty()) else { return Ok(None) };
         let column = normalised(column.clone());
         for scope in self.seen() {
             match scope.times(table, &column) {
                 None => {}
+                Some(0) => return Ok(scope.series_of(table, &column)),
+                Some(1) => return Ok(None),
                 Some(2..) => return Err(ambiguous(&column)),
-                Some(_) => return Ok(()),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The SELECTs whose sources are seen, the innermost first.

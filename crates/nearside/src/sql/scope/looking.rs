@@ -7,6 +7,7 @@ use sqlparser::ast::{Query, Select, SelectItem, TableFactor, Visitor};
 use super::super::normalised;
 use super::names::{alias_columns, output_name};
 use super::sources::{merged_by, repeats};
+use super::stars::{has_columns, is_written_out};
 
 /// Breaks where a name may be one of a merged column, of a function in FROM, or of several columns.
 #[derive(Default)]
@@ -30,7 +31,11 @@ impl Visitor for Looking {
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         let merges = select.from.iter().flat_map(|from| &from.joins).any(|j| merged_by(&j.join_operator).is_some());
-        found(merges || repeats(&names(select)) || (self.depth > 1 && shows_much(select)))
+        let written_out = select.projection.iter().any(|item| match item {
+            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => is_written_out(options),
+            item => has_columns(item),
+        });
+        found(merges || written_out || repeats(&names(select)) || (self.depth > 1 && shows_much(select)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
@@ -39,7 +44,7 @@ impl Visitor for Looking {
             _ => None,
         };
         found(match factor {
-            TableFactor::Table { args: Some(_), .. } => true,
+            TableFactor::Table { args: Some(_), .. } | TableFactor::UNNEST { .. } => true,
             TableFactor::NestedJoin { table_with_joins, alias } => {
                 alias.is_some() || table_with_joins.joins.iter().any(|join| merged_by(&join.join_operator).is_some())
             }

@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions,
+    self, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind,
+    PipeOperator, Query, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+    Value, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
@@ -23,20 +23,26 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
+mod from_names;
 mod levels;
 mod looking;
 mod names;
 mod outputs;
+mod pivots;
 mod sources;
+mod stars;
 
+pub(super) use from_names::name_sources;
+use from_names::names_itself;
 use levels::{Levels, hold, release};
 use looking::Looking;
 pub(crate) use names::Tables;
 use names::left_out;
 pub(super) use names::{name_of, output_name, quoted};
-use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs, keys_of_set, one_output};
+use outputs::{distinct_outputs, figured_output, has_output, is_output, keys_of_outputs, keys_of_set, one_output};
 pub(super) use sources::binary;
 use sources::{FoundColumn, Names, Scope, ShownColumn, unmarked};
+use stars::{each_column, has_columns, is_written_out, shown};
 
 /// Writes out what the planner would take otherwise.
 ///
@@ -78,6 +84,26 @@ struct NameWriter<'a> {
 impl VisitorMut for NameWriter<'_> {
     type Break = Error;
 
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        if let ast::Statement::Update(update) = statement
+            && self.everywhere
+            && let Some(names) = self.names.last()
+        {
+            match Scope::read(std::slice::from_mut(&mut update.table), names) {
+                Ok(scope) => self.levels.open(scope),
+                Err(error) => return ControlFlow::Break(error),
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        if matches!(statement, ast::Statement::Update(_)) && self.everywhere {
+            self.levels.pop();
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let apart = self.is_apart();
         if apart {
@@ -89,7 +115,10 @@ impl VisitorMut for NameWriter<'_> {
         let mut open = OpenQuery { select: false, scoped: false, withs, apart };
         if let SetExpr::Select(select) = query.body.as_mut() {
             open.select = true;
-            if self.everywhere || sorts_by_hidden(select, query.order_by.as_ref()) {
+            if self.everywhere
+                || sorts_by_hidden(select, query.order_by.as_ref())
+                || names_figured(select, query.order_by.as_ref())
+            {
                 match self.scope_of(select).and_then(|scope| in_order(query, scope)) {
                     Ok(scope) => self.levels.open(scope),
                     Err(error) => return ControlFlow::Break(error),
@@ -98,9 +127,22 @@ impl VisitorMut for NameWriter<'_> {
             }
         } else {
             // The names in ORDER BY of a set operation are its outputs.
+            if let Err(error) = self.sorted_by_all(query) {
+                return ControlFlow::Break(error);
+            }
             let columns = self.names.last().and_then(|names| names.of_body(&query.body));
             if let Err(error) = keys_of_set(query.order_by.as_ref(), columns.as_deref()) {
                 return ControlFlow::Break(error);
+            }
+            if let Some(columns) = columns
+                && !names_itself(&query.body)
+            {
+                each_key(&mut query.order_by, |key| {
+                    let place = bare(key).and_then(|name| columns.iter().position(|column| *column == name));
+                    if let Some(place) = place {
+                        *key = Expr::Value(Value::Number((place + 1).to_string(), false).into());
+                    }
+                });
             }
             each_key(&mut query.order_by, |key| outside(key, &mut hold));
         }
@@ -163,7 +205,7 @@ impl VisitorMut for NameWriter<'_> {
         }
         let checked = match expr {
             Expr::Identifier(name) => self.levels.meant(&normalised(name.clone())),
-            Expr::CompoundIdentifier(names) => self.levels.check_qualified(names).map(|()| None),
+            Expr::CompoundIdentifier(names) => self.levels.meant_behind(names),
             _ => return ControlFlow::Continue(()),
         };
         match checked {
@@ -191,6 +233,23 @@ impl NameWriter<'_> {
         }
     }
 
+    /// Writes out `ORDER BY ALL` of a set operation.
+    fn sorted_by_all(&self, query: &mut Query) -> Result<()> {
+        let Some(OrderBy { kind, .. }) = &mut query.order_by else { return Ok(()) };
+        let OrderByKind::All(options) = kind else { return Ok(()) };
+        let columns = self.names.last().and_then(|names| names.of_body(&query.body)).map(|columns| columns.len());
+        let Some(columns) = columns else {
+            return Err(Error::Unsupported("ORDER BY ALL of columns that are not known; name the columns".into()));
+        };
+        let key = |place: usize| OrderByExpr {
+            expr: Expr::Value(Value::Number(place.to_string(), false).into()),
+            options: options.clone(),
+            with_fill: None,
+        };
+        *kind = OrderByKind::Expressions((1..=columns).map(key).collect());
+        Ok(())
+    }
+
     /// Reads a SELECT's sources, and writes out its joins and its `*`.
     fn scope_of(&self, select: &mut Select) -> Result<Scope> {
         let Some(names) = self.names.last() else { return Err(Error::Internal("a SELECT outside of a query".into())) };
@@ -201,6 +260,26 @@ impl NameWriter<'_> {
                 (SelectItem::Wildcard(options), Some(shown)) if scope.merges => {
                     items.extend(starred(options, shown, &scope)?);
                 }
+                (SelectItem::Wildcard(options), Some(shown)) if is_written_out(&options) => {
+                    items.extend(chosen(&options, shown)?);
+                }
+                (SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options), _)
+                    if is_written_out(&options) =>
+                {
+                    let Some(shown) = scope.shown_of(&table) else { return Err(unknown_columns()) };
+                    items.extend(chosen(&options, &shown)?);
+                }
+                (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options), _)
+                    if is_written_out(&options) =>
+                {
+                    return Err(unknown_columns());
+                }
+                (item, Some(shown)) if has_columns(&item) => {
+                    let all: Vec<(String, Expr)> =
+                        shown.iter().map(|column| (column.name.clone(), column.expr.clone())).collect();
+                    items.extend(each_column(&item, &all)?);
+                }
+                (item, None) if has_columns(&item) => return Err(unknown_columns()),
                 (SelectItem::UnnamedExpr(expr), _) => items.push(named_as_written(expr, &scope)),
                 (item, _) => items.push(item),
             }
@@ -215,6 +294,11 @@ impl NameWriter<'_> {
 /// Writes out the names in ORDER BY of a SELECT.
 fn in_order(query: &mut Query, scope: Scope) -> Result<Scope> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(scope) };
+    each_key(&mut query.order_by, |key| {
+        if let Some(output) = figured_output(key, select) {
+            *key = output;
+        }
+    });
     keys_of_outputs(&mut query.order_by, select, &scope)?;
     let mut hidden = hidden(select, query.order_by.as_ref(), &scope);
     hidden.extend(coalesced(select, query.order_by.is_some(), &scope));
@@ -245,7 +329,13 @@ fn in_order(query: &mut Query, scope: Scope) -> Result<Scope> {
 fn hold_outputs(select: &mut Select, scope: &Scope) -> Result<()> {
     let outputs = select.projection.clone();
     let mut checked = Ok(());
+    let named = select.clone();
     each_group(select, |key| {
+        if bare(key).is_some_and(|name| matches!(scope.find(&name), FoundColumn::No))
+            && let Some(output) = figured_output(key, &named)
+        {
+            *key = output;
+        }
         if let Some(name) = bare(key)
             && matches!(scope.find(&name), FoundColumn::No)
             && checked.is_ok()
@@ -293,6 +383,36 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
             SelectItem::ExprWithAlias { expr: column, alias: quoted(&name) }
         }
         _ => SelectItem::UnnamedExpr(expr),
+    }
+}
+
+fn unknown_columns() -> Error {
+    Error::Unsupported(
+        "RENAME, ILIKE and COLUMNS(..) over columns that are not known before they are planned; name the columns"
+            .into(),
+    )
+}
+
+/// The columns that a `*` shows which leaves some out by name or pattern, and renames some.
+fn chosen(options: &WildcardAdditionalOptions, all: &[ShownColumn]) -> Result<Vec<SelectItem>> {
+    let names: Vec<String> = all.iter().map(|column| column.name.clone()).collect();
+    let mut replaced: Vec<(String, Expr)> = match &options.opt_replace {
+        Some(ReplaceSelectItem { items }) => {
+            items.iter().map(|item| (normalised(item.column_name.clone()), item.expr.clone())).collect()
+        }
+        None => Vec::new(),
+    };
+    let items = shown(options, &names)?.into_iter().map(|(place, name)| {
+        let expr = match replaced.iter().position(|(column, _)| *column == names[place]) {
+            Some(at) => replaced.swap_remove(at).1,
+            None => all[place].expr.clone(),
+        };
+        SelectItem::ExprWithAlias { expr, alias: quoted(&name) }
+    });
+    let items = items.collect();
+    match replaced.pop() {
+        None => Ok(items),
+        Some((name, _)) => Err(Error::NotFound { kind: "column", name, nearest: None }),
     }
 }
 
@@ -358,6 +478,19 @@ fn all_of(scope: &Scope, place: usize, shown: &[ShownColumn], left_out: &[String
     let options = WildcardAdditionalOptions { opt_exclude, ..WildcardAdditionalOptions::default() };
     let name = ObjectName::from(qualifier.to_vec());
     Ok(SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options))
+}
+
+/// Whether a key of GROUP BY or ORDER BY is the name that an output has without AS, and that is no column's.
+fn names_figured(select: &Select, order_by: Option<&OrderBy>) -> bool {
+    let groups = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.as_slice(),
+        GroupByExpr::All(_) => &[],
+    };
+    let sorts = match order_by {
+        Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) => keys.as_slice(),
+        _ => &[],
+    };
+    groups.iter().chain(sorts.iter().map(|key| &key.expr)).any(|key| figured_output(key, select).is_some())
 }
 
 /// Whether an expression in ORDER BY has the name of an output that is no column of that name.

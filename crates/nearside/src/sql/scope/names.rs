@@ -5,6 +5,7 @@ use sqlparser::ast::{ExcludeSelectItem, Expr, Ident, ObjectName, TableAlias, Wil
 use super::super::normalised;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::sql::seen_name;
 
 /// The columns of a table, by its name.
 pub(crate) type Tables<'a> = &'a dyn Fn(&ObjectName) -> Option<Vec<String>>;
@@ -55,17 +56,16 @@ fn one_name(name: &ObjectName) -> Result<String> {
     })
 }
 
+/// The columns that an alias names, as users see them.
 pub(super) fn alias_columns(alias: &TableAlias) -> Vec<String> {
-    alias.columns.iter().map(|column| normalised(column.name.clone())).collect()
+    let names = alias.columns.iter().map(|column| normalised(column.name.clone()));
+    names.map(|name| seen_name(&name).map(str::to_string).unwrap_or(name)).collect()
 }
 
-/// Columns with the names of an alias's list, if it has one.
+/// Columns with the names of an alias's list, which may be shorter.
 pub(super) fn renamed(columns: Vec<String>, names: &[String]) -> Option<Vec<String>> {
-    match names.len() {
-        0 => Some(columns),
-        given if given == columns.len() => Some(names.to_vec()),
-        _ => None,
-    }
+    let rest = columns.get(names.len()..)?;
+    Some(names.iter().chain(rest).cloned().collect())
 }
 
 /// A name that is folded already.

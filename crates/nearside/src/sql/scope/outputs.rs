@@ -5,6 +5,7 @@ use sqlparser::ast::{
     SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
+use super::super::figured::figured;
 use super::super::normalised;
 use super::bare;
 use super::names::{left_out, output_name};
@@ -28,6 +29,24 @@ pub(super) fn has_output(items: &[SelectItem], wanted: &str) -> bool {
         SelectItem::UnnamedExpr(expr) => output_name(expr).as_deref() == Some(wanted),
         _ => false,
     })
+}
+
+/// The output whose name without AS, which is no column's, a key is.
+pub(super) fn figured_output(key: &Expr, select: &Select) -> Option<Expr> {
+    let name = bare(key)?;
+    if has_output(&select.projection, &name) {
+        return None;
+    }
+    let of_name = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) if figured(expr) == name => Some(expr),
+        _ => None,
+    });
+    let mut of_name: Vec<&Expr> = of_name.collect();
+    of_name.dedup();
+    match of_name.as_slice() {
+        [one] => Some((*one).clone()),
+        _ => None,
+    }
 }
 
 /// Writes out the keys of ORDER BY that are names of outputs, where a merged column has the name too.

@@ -8,7 +8,7 @@
 //! Which columns a query gives is said by its names alone, with those of the tables that it reads.
 //!
 //! # Limits
-//! An output without a name of its own (`a + 1`) has an empty one here. Where a source's columns are not known, nothing
+//! Where a source's columns are not known, nothing
 //! is known of the whole: USING of INNER and LEFT JOIN is left to the planner, which takes the left side's column too;
 //! other joins that merge are refused.
 
@@ -16,20 +16,26 @@ use std::rc::Rc;
 
 use sqlparser::ast::{
     BinaryOperator, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Value, With,
+    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, Value,
+    With,
 };
 use sqlparser::parser::Parser;
 
 use super::super::calls::call;
+use super::super::figured::figured;
 use super::super::normalised;
-use super::names::{Tables, alias_columns, left_out, output_name, quoted, renamed};
+use super::names::{Tables, alias_columns, quoted, renamed};
+use super::stars::{each_column, has_columns, shown};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::dialect::SqlDialect;
-use crate::sql::fresh_name;
+use crate::sql::{fresh_name, seen_name};
 
 /// How deep common table expressions may name each other.
 const DEPTH_MAX: usize = 64;
+
+/// The planner's name of the column of a function in FROM.
+pub(super) const VALUE: &str = "value";
 
 /// What stands before a join's condition until its names have been looked at.
 const CONDITION: &str = "\0condition";
@@ -134,18 +140,38 @@ impl Scope {
         Some(Scope { sources: self.sources.clone(), shown, merges, joins, missing })
     }
 
-    /// The column of a function in FROM that is named as the function is.
+    /// The column of a function in FROM that is named as the function is; or `value`, which is another name of it.
     pub(super) fn series(&self, name: &str) -> Option<Expr> {
-        let is = |source: &&FromSource| source.series && matches!(&source.qualifier[..], [q] if q.value == name);
-        let mut of_name = self.sources.iter().filter(is);
+        let is_named = |source: &FromSource| match (&source.qualifier[..], &source.columns[..]) {
+            ([q], [column]) => q.value == name || (name == VALUE && *column == q.value),
+            _ => false,
+        };
+        let mut of_name = self.sources.iter().filter(|source| source.series && is_named(source));
         let source = of_name.next().filter(|_| of_name.next().is_none())?;
         Some(source.column(source.columns.first()?))
+    }
+
+    /// What `function.value` stands for, if the function's column has another name.
+    pub(super) fn series_of(&self, table: &[Ident], name: &str) -> Option<Expr> {
+        let source = self.source_of(table).filter(|source| source.series && name == VALUE)?;
+        match (&source.qualifier[..], &source.columns[..]) {
+            ([q], [column]) if *column == q.value => Some(source.column(column)),
+            _ => None,
+        }
     }
 
     /// The columns of the source of that name.
     pub(super) fn columns_of(&self, table: &ObjectName) -> Option<Vec<String>> {
         let parts: Vec<Ident> = table.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
         self.source_of(&parts).map(|source| source.columns.clone())
+    }
+
+    /// What `table.*` shows.
+    pub(super) fn shown_of(&self, table: &ObjectName) -> Option<Vec<ShownColumn>> {
+        let parts: Vec<Ident> = table.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+        let source = self.source_of(&parts)?;
+        let shown = |name: &String| ShownColumn { name: name.clone(), expr: source.column(name), source: None };
+        Some(source.columns.iter().map(shown).collect())
     }
 
     /// The column of that name of the source of that name.
@@ -263,7 +289,7 @@ impl Scope {
             TableFactor::Table { name, alias, args: Some(_), .. } => {
                 let function = name.to_string().to_lowercase();
                 let alias = alias.get_or_insert_with(|| named(&function));
-                (vec![folded(&alias.name)], under(vec!["value".into()], Some(alias)), alias.columns.is_empty())
+                (vec![folded(&alias.name)], under(vec![VALUE.into()], Some(alias)), true)
             }
             TableFactor::Derived { subquery, alias, .. } => {
                 let columns = names.of_query(subquery);
@@ -278,7 +304,7 @@ impl Scope {
                 return self.with_joins(table_with_joins, names);
             }
             TableFactor::UNNEST { alias: Some(alias), .. } if !alias.columns.is_empty() => {
-                (vec![folded(&alias.name)], Some(alias_columns(alias)), false)
+                (vec![folded(&alias.name)], Some(alias_columns(alias)), true)
             }
             _ => return Ok(None),
         };
@@ -323,6 +349,13 @@ struct KnownCte {
     names_itself: bool,
 }
 
+impl KnownCte {
+    /// Whether a name means it; one of several of a name, one within another, is named otherwise.
+    fn is(&self, wanted: &str) -> bool {
+        self.name == wanted || seen_name(&self.name) == Some(wanted)
+    }
+}
+
 /// What names mean at some place of a statement.
 #[derive(Clone)]
 pub(super) struct Names<'a> {
@@ -340,31 +373,40 @@ impl<'a> Names<'a> {
     pub(super) fn within(&self, with: Option<&With>) -> Names<'a> {
         let mut names = self.clone();
         let Some(with) = with else { return names };
-        for Cte { alias, query, .. } in &with.cte_tables {
-            let known = KnownCte {
-                name: normalised(alias.name.clone()),
-                columns: alias_columns(alias),
-                query: query.as_ref().clone(),
-                before: names.ctes.clone(),
-                names_itself: with.recursive,
-            };
-            names.ctes = Ctes(Some(Rc::new(known)));
+        for cte in &with.cte_tables {
+            names = names.with(cte, with.recursive);
         }
         names
+    }
+
+    /// With one more common table expression.
+    pub(super) fn with(&self, Cte { alias, query, .. }: &Cte, names_itself: bool) -> Names<'a> {
+        let known = KnownCte {
+            name: normalised(alias.name.clone()),
+            columns: alias_columns(alias),
+            query: query.as_ref().clone(),
+            before: self.ctes.clone(),
+            names_itself,
+        };
+        Names { ctes: Ctes(Some(Rc::new(known))), ..self.clone() }
     }
 
     /// Whether a name is that of a common table expression.
     fn is_cte(&self, table: &ObjectName) -> bool {
         let [part] = table.0.as_slice() else { return false };
-        let Some(wanted) = part.as_ident().cloned().map(normalised) else { return false };
+        part.as_ident().cloned().map(normalised).is_some_and(|wanted| self.cte(&wanted).is_some())
+    }
+
+    /// The name that the common table expression has which a name means: another where it was renamed.
+    pub(super) fn cte(&self, wanted: &str) -> Option<&str> {
         let mut at = &self.ctes;
         while let Some(known) = &at.0 {
-            if known.name == wanted {
-                return true;
+            if known.is(wanted) {
+                return Some(&known.name);
             }
             at = &known.before;
         }
-        false
+        None
     }
 
     /// The columns of a table, a view or a common table expression.
@@ -375,7 +417,7 @@ impl<'a> Names<'a> {
             let wanted = normalised(ident.clone());
             let mut at = &self.ctes;
             while let Some(known) = &at.0 {
-                if known.name == wanted {
+                if known.is(&wanted) {
                     return self.of_known(known, at);
                 }
                 at = &known.before;
@@ -406,6 +448,7 @@ impl<'a> Names<'a> {
         match body {
             SetExpr::Select(select) => self.of_select(select),
             SetExpr::Query(query) => self.of_query(query),
+            SetExpr::SetOperation { set_quantifier, .. } if is_by_name(*set_quantifier) => None,
             SetExpr::SetOperation { left, .. } => self.of_body(left),
             SetExpr::Values(values) => {
                 let columns = values.rows.first()?.content.len();
@@ -415,12 +458,38 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// The name of an output without AS; of a query as a value, that of its column.
+    fn of_output(&self, expr: &Expr) -> String {
+        match expr {
+            Expr::Nested(inner) => self.of_output(inner),
+            Expr::Subquery(query) => {
+                self.of_query(query).and_then(|columns| columns.into_iter().next()).unwrap_or_else(|| figured(expr))
+            }
+            other => figured(other),
+        }
+    }
+
     fn of_select(&self, select: &Select) -> Option<Vec<String>> {
         let mut scope = None;
         let mut columns = Vec::new();
         for item in &select.projection {
             match item {
-                SelectItem::UnnamedExpr(expr) => columns.push(output_name(expr).unwrap_or_default()),
+                item if has_columns(item) => {
+                    if scope.is_none() {
+                        scope = Some(Scope::read(&mut select.from.clone(), self).ok()?);
+                    }
+                    let shown = scope.as_ref()?.shown.as_ref()?.iter();
+                    let all: Vec<(String, Expr)> =
+                        shown.map(|column| (column.name.clone(), column.expr.clone())).collect();
+                    for one in each_column(item, &all).ok()? {
+                        match one {
+                            SelectItem::ExprWithAlias { alias, .. } => columns.push(normalised(alias)),
+                            SelectItem::UnnamedExpr(expr) => columns.push(self.of_output(&expr)),
+                            _ => return None,
+                        }
+                    }
+                }
+                SelectItem::UnnamedExpr(expr) => columns.push(self.of_output(expr)),
                 SelectItem::ExprWithAlias { alias, .. } => columns.push(normalised(alias.clone())),
                 SelectItem::ExprWithAliases { .. } => return None,
                 SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
@@ -434,13 +503,16 @@ impl<'a> Names<'a> {
                         }
                         _ => scope.shown.as_ref()?.iter().map(|shown| shown.name.clone()).collect(),
                     };
-                    let left_out = left_out(options).ok()?;
-                    columns.extend(all.into_iter().filter(|name| !left_out.contains(name)));
+                    columns.extend(shown(options, &all).ok()?.into_iter().map(|(_, name)| name));
                 }
             }
         }
         Some(columns)
     }
+}
+
+fn is_by_name(quantifier: SetQuantifier) -> bool {
+    matches!(quantifier, SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName)
 }
 
 /// A join in brackets with an alias is a query of all of its columns.
