@@ -104,6 +104,38 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
     })
 }
 
+/// Adds rows that a client sends to a table, whose `columns` they have, in order; all where these are empty. Texts are
+/// read as the columns' types.
+///
+/// # Errors
+/// Unknown names, values that do not fit, constraints.
+pub(crate) fn append_batches(
+    name: &Name,
+    columns: &[String],
+    batches: Vec<RecordBatch>,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    as_writer(name, running, |table, running| {
+        table.load_all(running)?;
+        let targets = target_columns(table, columns)?;
+        if let Some(batch) = batches.iter().find(|batch| batch.num_columns() != targets.len()) {
+            let message = format!("{} columns were given, and {} are to be filled", batch.num_columns(), targets.len());
+            return Err(Error::execution(SqlState::BadCopyFileFormat, message));
+        }
+        let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));
+        Ok(Done::rows("COPY", append(table, vec![producer], &targets, running)?))
+    })
+}
+
+/// The columns of a table that rows of a client go to, in order.
+///
+/// # Errors
+/// Unknown names, one that stands twice.
+pub(crate) fn columns_to_fill(name: &Name, columns: &[String], running: &RunningStatement) -> Result<Schema> {
+    let table = running.catalog.table(name)?;
+    Ok(table.base.schema.project(&target_columns(table, columns)?)?)
+}
+
 fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {
     let schema = &table.base.schema;
     if columns.is_empty() {
