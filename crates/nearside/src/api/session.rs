@@ -31,8 +31,8 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, is_complete, lengths, only, set_config, split, statements,
-    take_local, take_placement,
+    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, is_complete, lengths, object_name, only, set_config,
+    split, statements, take_local, take_placement,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -288,6 +288,13 @@ impl Session {
                 ast::Statement::Merge(of) => return merge::merge(of, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
+                ast::Statement::Drop { object_type, names, if_exists, .. }
+                    if names.len() > 1 && matches!(object_type, ast::ObjectType::Table | ast::ObjectType::View) =>
+                {
+                    let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+                    let kind = if *object_type == ast::ObjectType::View { "view" } else { "table" };
+                    return ddl::drop_all(&names, kind, *if_exists, running).map(Outcome::Done);
+                }
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
                     return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);
                 }

@@ -2,12 +2,16 @@
 //! and rows that a client sends for a table.
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::{DFSchema, ScalarValue, TableReference};
 use datafusion_expr::{Expr, ExprSchemable};
-use std::sync::Arc;
+use datafusion_sql::parser::Statement;
+use sqlparser::ast::{self, visit_expressions};
 
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::session::{Prepared, Session, not_on_a_worker};
@@ -20,7 +24,7 @@ use crate::run::outcome::{Done, Outcome};
 use crate::run::prepare::constants;
 use crate::run::statement::RunningStatement;
 use crate::sql::AnyStatement;
-use crate::statements::copy;
+use crate::statements::{copy, types};
 
 /// A table by its name, in a schema or in the one that names without one are looked up in; as they are, without quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,17 +175,24 @@ fn prepared_as(
             if inferred.iter().enumerate().all(is_known) {
                 return plain;
             }
+            let cast = types_of_casts(sql, running)?;
             let of = |(place, inferred): (usize, &Option<DataType>)| {
                 let declared = declared.get(place).cloned().flatten();
-                declared.or_else(|| inferred.clone()).unwrap_or(DataType::Utf8View)
+                let told = declared.or_else(|| inferred.clone()).or_else(|| cast.get(&place).cloned());
+                told.unwrap_or(DataType::Utf8View)
             };
             inferred.iter().enumerate().map(of).collect()
         }
         // It may be that its types were all that was missing.
-        Err(_) => match declared.iter().cloned().collect::<Option<Vec<_>>>() {
-            Some(types) if !types.is_empty() => types,
-            _ => return plain,
-        },
+        Err(_) => {
+            let cast = types_of_casts(sql, running)?;
+            let count = declared.len().max(cast.keys().max().map_or(0, |last| last + 1));
+            let of = |place: usize| declared.get(place).cloned().flatten().or_else(|| cast.get(&place).cloned());
+            match (0..count).map(of).collect::<Option<Vec<_>>>() {
+                Some(types) if !types.is_empty() => types,
+                _ => return plain,
+            }
+        }
     };
     let names = types.iter().map(sql_type).collect::<Vec<_>>().join(", ");
     match AnyStatement::one(&format!("PREPARE nearside_prepared ({names}) AS {sql}")) {
@@ -191,5 +202,36 @@ fn prepared_as(
             typed.map(|(template, _)| template).or(plain)
         }
         _ => plain,
+    }
+}
+
+/// The types that parameters are cast to where they stand, `$1::int`, by their places from 0. One that is cast to several
+/// has none by that.
+fn types_of_casts(sql: &str, running: &Arc<RunningStatement>) -> Result<HashMap<usize, DataType>> {
+    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(sql) else { return Ok(HashMap::new()) };
+    let Statement::Statement(statement) = *statement else { return Ok(HashMap::new()) };
+    let mut found: HashMap<usize, Option<DataType>> = HashMap::new();
+    let walked = visit_expressions(&*statement, |expression| {
+        let ast::Expr::Cast { expr, data_type, .. } = expression else { return ControlFlow::Continue(()) };
+        let ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::Placeholder(name), .. }) = expr.as_ref() else {
+            return ControlFlow::Continue(());
+        };
+        let Some(place) = name.trim_start_matches('$').parse::<usize>().ok().and_then(|n| n.checked_sub(1)) else {
+            return ControlFlow::Continue(());
+        };
+        match types::parse(&data_type.to_string(), running) {
+            Ok(data_type) => {
+                let known = found.entry(place).or_insert_with(|| Some(data_type.clone()));
+                known.take_if(|known| *known != data_type);
+                ControlFlow::Continue(())
+            }
+            // Who plans the statement says what is wrong with it.
+            Err(stopped @ (Error::Cancelled | Error::Timeout)) => ControlFlow::Break(stopped),
+            Err(_) => ControlFlow::Continue(()),
+        }
+    });
+    match walked {
+        ControlFlow::Break(stopped) => Err(stopped),
+        ControlFlow::Continue(()) => Ok(found.into_iter().filter_map(|(place, of)| Some((place, of?))).collect()),
     }
 }

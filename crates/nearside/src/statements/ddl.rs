@@ -37,14 +37,8 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
         DdlStatement::CreateView(create) => create_view(create, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
         DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
-        DdlStatement::DropTable(drop) => {
-            remove(&drop.name, "table", drop.if_exists, running, |e| !matches!(e, Entry::View(_)))?;
-            Ok(Done::new("DROP TABLE"))
-        }
-        DdlStatement::DropView(drop) => {
-            remove(&drop.name, "view", drop.if_exists, running, |e| matches!(e, Entry::View(_)))?;
-            Ok(Done::new("DROP VIEW"))
-        }
+        DdlStatement::DropTable(drop) => drop_all(&[Name::resolve(&drop.name)?], "table", drop.if_exists, running),
+        DdlStatement::DropView(drop) => drop_all(&[Name::resolve(&drop.name)?], "view", drop.if_exists, running),
         DdlStatement::CreateCatalog(_) => {
             Err(Error::Unsupported("there is one database per process; use CREATE SCHEMA to group tables".into()))
         }
@@ -142,35 +136,41 @@ fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Resu
     Ok(Done::new("DROP SCHEMA"))
 }
 
-fn remove(
-    reference: &TableReference,
+/// DROP TABLE or DROP VIEW, of some at once: all or none.
+///
+/// # Errors
+/// Names of nothing, or of something else; tables that transactions have locked.
+pub(crate) fn drop_all(
+    names: &[Name],
     kind: &'static str,
     if_exists: bool,
     running: &Arc<RunningStatement>,
-    fits: impl Fn(&Entry) -> bool,
-) -> Result<()> {
-    let name = Name::resolve(reference)?;
+) -> Result<Done> {
+    let is_view = kind == "view";
     running.home.commit(|state| {
-        match state.get(&name) {
-            Some(Entry::Table(table)) if fits(&Entry::Table(Arc::clone(table))) => is_left_alone(table, running)?,
-            Some(entry) if fits(entry) => {}
-            Some(entry) => {
-                return Err(Error::plan(
-                    SqlState::WrongObjectType,
-                    format!(
-                        "'{}' is {other}, not a {kind}; use DROP {}",
-                        name.shown(),
-                        if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
-                        other = entry.described()
-                    ),
-                ));
+        for (place, name) in names.iter().enumerate() {
+            match state.get(name) {
+                Some(entry) if matches!(entry, Entry::View(_)) != is_view => {
+                    return Err(Error::plan(
+                        SqlState::WrongObjectType,
+                        format!(
+                            "'{}' is {other}, not a {kind}; use DROP {}",
+                            name.shown(),
+                            if is_view { "TABLE" } else { "VIEW" },
+                            other = entry.described()
+                        ),
+                    ));
+                }
+                Some(Entry::Table(table)) => is_left_alone(table, running)?,
+                Some(_) => {}
+                None if if_exists || names[..place].contains(name) => continue,
+                None => return Err(state.not_found(kind, name)),
             }
-            None if if_exists => return Ok(()),
-            None => return Err(state.not_found(kind, &name)),
+            state.remove(name);
         }
-        state.remove(&name);
         Ok(())
-    })
+    })?;
+    Ok(Done::new(if is_view { "DROP VIEW" } else { "DROP TABLE" }))
 }
 
 /// CREATE EXTERNAL TABLE: the files stay where they are, each statement reads them.

@@ -236,6 +236,8 @@ impl Connection {
         };
         let mut stop = self.stop.clone();
         let sent = tokio::select! {
+            // What can be sent at once is.
+            biased;
             sent = send => sent.is_ok(),
             // Who does not take what was sent is not waited for any longer.
             () = until(&mut stop, Stop::Now) => false,

@@ -44,6 +44,8 @@ pub fn told(session: &Session, name: &str) -> Option<String> {
         "in_hot_standby" => Some("off".into()),
         // As `session_user` says: there are no users.
         "session_authorization" => Some("nearside".into()),
+        // Clients look for a zone of that name.
+        "TimeZone" => session.client_setting(name).map(|zone| if zone == "+00:00" { "UTC".into() } else { zone }),
         name => session.client_setting(name),
     }
 }

@@ -136,7 +136,7 @@ fn drop_statement(of: &Statement) -> Result<()> {
     refuse(&[
         // `statements::index::drop_index` says so itself.
         (
-            names.len() > 1 && !matches!(object_type, ObjectType::Index),
+            names.len() > 1 && !matches!(object_type, ObjectType::Index | ObjectType::Table | ObjectType::View),
             "DROP of several at once; use a statement for each",
         ),
         (*cascade && !schema, "DROP .. CASCADE; leave it out, views that name what is gone say so when they are used"),
