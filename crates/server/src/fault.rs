@@ -2,7 +2,6 @@
 
 use nearside::{Error, Position};
 
-use crate::values::column::Unwritable;
 use crate::wire::backend::Report;
 use crate::wire::frontend::Malformed;
 
@@ -143,12 +142,6 @@ impl From<Malformed> for Fault {
             false => codes::PROTOCOL_VIOLATION,
         };
         Fault::new(code, wrong.0)
-    }
-}
-
-impl From<Unwritable> for Fault {
-    fn from(wrong: Unwritable) -> Fault {
-        Fault::new(codes::FEATURE_NOT_SUPPORTED, wrong.0)
     }
 }
 

@@ -20,8 +20,11 @@ mod connection;
 mod copy;
 mod fault;
 mod server;
+mod shared;
 mod statement;
+mod tokens;
 mod values;
 mod wire;
 
-pub use server::{Limits, Options, Server};
+pub use server::{Options, Server};
+pub use shared::Limits;

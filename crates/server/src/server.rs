@@ -13,34 +13,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
-use crate::cancel::Cancels;
 use crate::connection::{Sink, serve};
+use crate::shared::{Limits, Shared, Stop, until};
 use crate::wire::input::Source;
-
-/// What clients may have.
-#[derive(Debug, Clone)]
-pub struct Limits {
-    /// How many may be connected.
-    pub connections: usize,
-    /// How long a message may be that holds statements or data, in bytes; others are shorter.
-    pub message_bytes: usize,
-    /// Within which time a client has to have come in.
-    pub startup: Duration,
-    /// How many statements outside of transactions may do what blocks at once; the others wait.
-    pub blocking: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        Limits {
-            connections: 1000,
-            message_bytes: 64 << 20,
-            startup: Duration::from_secs(60),
-            blocking: (4 * cpus).max(16),
-        }
-    }
-}
 
 /// Where to listen, and for whom.
 #[derive(Debug, Clone, Default)]
@@ -52,31 +27,6 @@ pub struct Options {
     pub socket: Option<PathBuf>,
     /// What clients may have.
     pub limits: Limits,
-}
-
-/// How far the server's end has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// It goes on.
-    Never,
-    /// Nobody comes in; who is in no transaction goes when its statement is done.
-    WhenIdle,
-    /// Statements are cancelled, and everybody goes.
-    Now,
-}
-
-/// What all connections share.
-pub struct Shared {
-    /// What they talk to.
-    pub database: Database,
-    /// What they may have.
-    pub limits: Limits,
-    /// How they are cancelled.
-    pub cancels: Arc<Cancels>,
-    /// Turns of statements that do what blocks.
-    pub turns: Arc<Semaphore>,
-    /// How many are connected.
-    connected: AtomicUsize,
 }
 
 /// Who is told that all places are taken, or comes to cancel, while they are.
@@ -270,12 +220,6 @@ async fn accept_unix(listener: UnixListener, shared: Arc<Shared>, stop: watch::R
             () = until(&mut stopped, Stop::WhenIdle) => return,
         }
     }
-}
-
-/// Waits until the server's end has come so far.
-pub async fn until(stopped: &mut watch::Receiver<Stop>, far: Stop) {
-    // Without a server there is nothing left to be done either.
-    let _ = stopped.wait_for(|stop| *stop >= far).await;
 }
 
 /// Serves a client in a task of its own, if there is a place.

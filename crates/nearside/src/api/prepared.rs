@@ -108,11 +108,6 @@ impl QuerySource {
     }
 }
 
-/// Names and types of a plan's rows as users see them.
-pub(crate) fn columns_of(plan: &LogicalPlan) -> SchemaRef {
-    headers::named(plan.schema().as_arrow(), &headers::names(plan))
-}
-
 impl Template {
     /// Plans a statement for the first time; with its name if it has one.
     ///
@@ -171,7 +166,7 @@ impl Template {
             return write.columns(running);
         }
         if let Some(select) = &self.locking {
-            return Ok(Some(columns_of(&locked_select::plan_of(select, running)?)));
+            return Ok(Some(headers::columns(&locked_select::plan_of(select, running)?)));
         }
         let known = self.planned.lock().as_ref().and_then(|(_, planned)| planned.columns());
         if known.is_some() {
@@ -183,7 +178,7 @@ impl Template {
         Ok(Some(match planning::analyse(plan.clone(), running.as_ref()) {
             Ok(analysed) => headers::named(analysed.schema().as_arrow(), &names),
             Err(stopped @ (Error::Cancelled | Error::Timeout)) => return Err(stopped),
-            Err(_) => columns_of(&plan),
+            Err(_) => headers::columns(&plan),
         }))
     }
 

@@ -14,11 +14,11 @@ use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast;
 
-use crate::api::prepared::columns_of;
 use crate::catalog::Name;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::plan::headers;
 use crate::rewrite::chars::delivered;
 use crate::run::config;
 use crate::run::outcome::{Done, Outcome};
@@ -100,7 +100,7 @@ impl PreparedWrite {
     /// Those of the list.
     pub(crate) fn columns(&self, running: &RunningStatement) -> Result<Option<SchemaRef>> {
         let Some(returning) = take_returning(&mut self.statement.clone()) else { return Ok(None) };
-        Ok(Some(columns_of(&delivered(returning::planned(&returning, running)?)?)))
+        Ok(Some(headers::columns(&delivered(returning::planned(&returning, running)?)?)))
     }
 
     /// Runs it with these values, of which `types` says what they should be.

@@ -398,7 +398,7 @@ fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fa
 
 /// `SELECT set_config('name', 'value', false)`, which a session runs as SET.
 fn is_set_config(sql: &str) -> bool {
-    let mut tokens = crate::statement::Tokens::new(sql).map(|placed| placed.token);
+    let mut tokens = crate::tokens::Tokens::new(sql).map(|placed| placed.token);
     let mut next = || tokens.next();
     if !next().is_some_and(|token| token.is("select")) {
         return false;

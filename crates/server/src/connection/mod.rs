@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 use crate::cancel::Registered;
 use crate::fault::{Fault, codes};
-use crate::server::{Shared, Stop, until};
+use crate::shared::{Shared, Stop, until};
 use crate::wire::backend::{Output, Report, Status};
 use crate::wire::frontend::{Frontend, decode};
 use crate::wire::input::{Broken, Input};

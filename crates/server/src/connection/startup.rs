@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{Connection, Failure, Result, Sink};
 use crate::fault::{Fault, codes};
-use crate::server::{Shared, Stop};
+use crate::shared::{Shared, Stop};
 use crate::wire::backend::Output;
 use crate::wire::frontend::{First, decode_first};
 use crate::wire::input::{Broken, Input, Source};

@@ -3,7 +3,7 @@
 use nearside::TableName;
 
 use crate::fault::{Fault, codes};
-use crate::statement::{Placed, Token, Tokens};
+use crate::tokens::{Placed, Token, Tokens};
 
 /// How data is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

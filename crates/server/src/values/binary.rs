@@ -1,6 +1,6 @@
 //! Values as PostgreSQL's send functions write them, where that takes more than their bytes.
 
-use super::column::Unwritable;
+use super::unwritable::Unwritable;
 
 /// Days from 1970-01-01 to PostgreSQL's first day, 2000-01-01.
 pub const EPOCH_DAYS: i32 = 10_957;

@@ -1,6 +1,7 @@
 //! [`Values`]: the values of one column of a batch, written one by one as text or binary.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
 use arrow::array::{
@@ -10,26 +11,15 @@ use arrow::array::{
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    DataType, Date32Type, Field, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, Time64NanosecondType, TimeUnit,
 };
-use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::lists::List;
+use super::lists::quoted;
+use super::unwritable::Unwritable;
 use super::{binary, numeric, text, times, types};
 use crate::wire::Format;
-
-/// A value that has no form on the wire; says why.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unwritable(pub String);
-
-impl From<ArrowError> for Unwritable {
-    fn from(error: ArrowError) -> Unwritable {
-        Unwritable(error.to_string())
-    }
-}
 
 type Result<T> = std::result::Result<T, Unwritable>;
 
@@ -214,7 +204,7 @@ impl Values {
                 times::interval(months, days.into(), nanoseconds, to);
             }
             Kind::List(list) => list.write_text(row, to)?,
-            Kind::Record(fields) => text::record(fields, row, to)?,
+            Kind::Record(fields) => write_record(fields, row, to)?,
             Kind::Shown => {
                 let options = FormatOptions::new().with_null("NULL");
                 let shown = ArrayFormatter::try_new(self.array.as_ref(), &options)?;
@@ -286,5 +276,157 @@ fn per_second(unit: TimeUnit) -> i64 {
         TimeUnit::Millisecond => 1000,
         TimeUnit::Microsecond => 1_000_000,
         TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// `(1,"a b",)`.
+fn write_record(fields: &[(u32, Values)], row: usize, to: &mut Vec<u8>) -> Result<()> {
+    let mut value = Vec::new();
+    to.push(b'(');
+    for (place, (_, values)) in fields.iter().enumerate() {
+        if place > 0 {
+            to.push(b',');
+        }
+        if values.is_null(row) {
+            continue;
+        }
+        value.clear();
+        values.write_text(row, &mut value)?;
+        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',') || text::is_blank(*byte);
+        match value.is_empty() || value.iter().any(is_special) {
+            true => {
+                to.push(b'"');
+                for &byte in &value {
+                    if matches!(byte, b'"' | b'\\') {
+                        to.push(byte);
+                    }
+                    to.push(byte);
+                }
+                to.push(b'"');
+            }
+            false => to.extend(&value),
+        }
+    }
+    to.push(b')');
+    Ok(())
+}
+
+/// The lists of a column.
+struct List {
+    /// Where each begins and ends.
+    offsets: Vec<usize>,
+    elements: Elements,
+    /// The type of what stands in the innermost.
+    oid: u32,
+}
+
+enum Elements {
+    Lists(Box<List>, Option<arrow::buffer::NullBuffer>),
+    Values(Box<Values>),
+}
+
+impl List {
+    /// The lists of an array; see [`Values::new`].
+    fn new(array: &ArrayRef, zone: Tz) -> Result<List> {
+        let element = types::element(array.data_type()).cloned().unwrap_or(DataType::Null);
+        let plain = DataType::LargeList(Arc::new(Field::new_list_field(element.clone(), true)));
+        let lists = if *array.data_type() == plain { Arc::clone(array) } else { cast(array, &plain)? };
+        let lists = lists.as_list::<i64>();
+        // Offsets of an array are not negative.
+        let offsets = lists.offsets().iter().map(|offset| *offset as usize).collect();
+        let values = lists.values();
+        let elements = match types::element(&element) {
+            Some(_) => Elements::Lists(Box::new(List::new(values, zone)?), values.logical_nulls()),
+            None => Elements::Values(Box::new(Values::new(values, zone)?)),
+        };
+        let oid = types::of_type(types::innermost(&element).unwrap_or(&element)).oid;
+        Ok(List { offsets, elements, oid })
+    }
+
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        self.offsets[row]..self.offsets[row + 1]
+    }
+
+    /// `{1,NULL,"a b"}`.
+    fn write_text(&self, row: usize, to: &mut Vec<u8>) -> Result<()> {
+        let mut value = Vec::new();
+        to.push(b'{');
+        let range = self.range(row);
+        for at in range.clone() {
+            if at > range.start {
+                to.push(b',');
+            }
+            match &self.elements {
+                Elements::Lists(_, nulls) if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) => {
+                    to.extend(b"NULL");
+                }
+                Elements::Lists(lists, _) => lists.write_text(at, to)?,
+                Elements::Values(values) if values.is_null(at) => to.extend(b"NULL"),
+                Elements::Values(values) => {
+                    value.clear();
+                    values.write_text(at, &mut value)?;
+                    quoted(&value, to);
+                }
+            }
+        }
+        to.push(b'}');
+        Ok(())
+    }
+
+    /// Dimensions, then values.
+    ///
+    /// # Errors
+    /// Lists within one that are of several lengths, or NULL.
+    fn write_binary(&self, row: usize, to: &mut Vec<u8>) -> Result<()> {
+        let mut dimensions = Vec::new();
+        let leaves = self.leaves(row, 0, &mut dimensions)?;
+        if leaves.is_empty() {
+            dimensions.clear();
+        }
+        let values = self.innermost();
+        let has_null = leaves.iter().any(|at| values.is_null(*at));
+        to.extend((dimensions.len() as i32).to_be_bytes());
+        to.extend(i32::from(has_null).to_be_bytes());
+        to.extend(self.oid.to_be_bytes());
+        for length in dimensions {
+            let length = i32::try_from(length).map_err(|_| Unwritable("a list is too long".into()))?;
+            to.extend(length.to_be_bytes());
+            to.extend(1_i32.to_be_bytes());
+        }
+        leaves.into_iter().try_for_each(|at| values.write_sized(at, Format::Binary, to))
+    }
+
+    fn innermost(&self) -> &Values {
+        match &self.elements {
+            Elements::Lists(lists, _) => lists.innermost(),
+            Elements::Values(values) => values,
+        }
+    }
+
+    /// Where the values of a list stand; `dimensions` has the lengths that lists of each depth must have.
+    fn leaves(&self, row: usize, depth: usize, dimensions: &mut Vec<usize>) -> Result<Vec<usize>> {
+        let range = self.range(row);
+        match dimensions.get(depth) {
+            None => dimensions.push(range.len()),
+            Some(length) if *length == range.len() => {}
+            Some(_) => {
+                return Err(Unwritable(
+                    "lists within a list are of several lengths, which PostgreSQL's arrays in binary cannot be".into(),
+                ));
+            }
+        }
+        match &self.elements {
+            Elements::Values(_) => Ok(range.collect()),
+            Elements::Lists(lists, nulls) => {
+                let mut all = Vec::new();
+                for at in range {
+                    if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+                        return Err(Unwritable("a NULL in the place of a list within a list".into()));
+                    }
+                    all.extend(lists.leaves(at, depth + 1, dimensions)?);
+                }
+                Ok(all)
+            }
+        }
     }
 }

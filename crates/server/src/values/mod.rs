@@ -13,3 +13,4 @@ pub mod read;
 pub mod text;
 pub mod times;
 pub mod types;
+pub mod unwritable;

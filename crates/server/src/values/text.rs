@@ -5,8 +5,6 @@ use std::io::Write;
 use arrow::array::timezone::Tz;
 use chrono::{DateTime, Offset, TimeZone};
 
-use super::column::{Unwritable, Values};
-
 /// The shortest text of which the same number is read: `0.1`, `1e+20`, `NaN`.
 pub fn float8(value: f64, to: &mut Vec<u8>) {
     float(value, &format!("{value:e}"), 15, to);
@@ -65,38 +63,6 @@ pub fn bytes(value: &[u8], to: &mut Vec<u8>) {
 pub fn offset(count: i64, per_second: i64, zone: Tz) -> i32 {
     let moment = DateTime::from_timestamp(count.div_euclid(per_second), 0);
     moment.map_or(0, |moment| zone.offset_from_utc_datetime(&moment.naive_utc()).fix().local_minus_utc())
-}
-
-/// `(1,"a b",)`.
-pub fn record(fields: &[(u32, Values)], row: usize, to: &mut Vec<u8>) -> Result<(), Unwritable> {
-    let mut text = Vec::new();
-    to.push(b'(');
-    for (place, (_, values)) in fields.iter().enumerate() {
-        if place > 0 {
-            to.push(b',');
-        }
-        if values.is_null(row) {
-            continue;
-        }
-        text.clear();
-        values.write_text(row, &mut text)?;
-        let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | b'(' | b')' | b',') || is_blank(*byte);
-        match text.is_empty() || text.iter().any(is_special) {
-            true => {
-                to.push(b'"');
-                for &byte in &text {
-                    if matches!(byte, b'"' | b'\\') {
-                        to.push(byte);
-                    }
-                    to.push(byte);
-                }
-                to.push(b'"');
-            }
-            false => to.extend(&text),
-        }
-    }
-    to.push(b')');
-    Ok(())
 }
 
 /// What C calls a space.

@@ -32,10 +32,10 @@ fn rows_go_in_and_out() {
     let mut wire = Wire::open(&server);
     wire.query(
         "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, c NUMERIC(8, 2), d TIMESTAMP, e BOOLEAN, f DOUBLE PRECISION, \
-         g BYTEA, h INT[], i TEXT DEFAULT 'none', j DATE, k INTERVAL, l BIGINT)",
+         g BYTEA, h INT[], i TEXT DEFAULT 'none', j DATE, k TIMESTAMPTZ, l BIGINT)",
     );
-    let lines = "1\tone\\ttab\t1.50\t2024-02-29 12:30:00.5\tt\t1e+20\t\\\\x6162\t{1,NULL,3}\tx\t2024-01-01\t1 day 02:00:00\t9\n\
-                 2\t\\N\t-3.25\t\\N\tf\tNaN\t\\\\x\t{}\t\\N\t1999-12-31\t-1 mons\t-9\n";
+    let lines = "1\tone\\ttab\t1.50\t2024-02-29 12:30:00.5\tt\t1e+20\t\\\\x6162\t{1,NULL,3}\tx\t2024-01-01\t2024-01-01 10:00:00+00\t9\n\
+                 2\t\\N\t-3.25\t\\N\tf\tNaN\t\\\\x\t{}\t\\N\t1999-12-31\t1999-12-31 23:59:59.5+00\t-9\n";
     for length in [1, 7, usize::MAX] {
         let all = copied(&mut wire, "COPY t FROM STDIN", lines.as_bytes(), length);
         assert_eq!((completed(&all), status(&all)), (vec!["COPY 2".into()], 'I'), "{}", shown(&all));
@@ -60,6 +60,11 @@ fn rows_go_in_and_out() {
     let all = copied(&mut wire, "COPY t (l, a) FROM STDIN WITH CSV", b"5,3\n6,4", 100);
     assert_eq!(completed(&all), ["COPY 2"], "{}", shown(&all));
     assert_eq!(data(&wire.query("COPY (SELECT i, l FROM t WHERE a = 4) TO STDOUT (FORMAT csv)")), "none,6\n");
+    // Times of a zone are the session's.
+    wire.query("SET TimeZone = 'Europe/Berlin'");
+    copied(&mut wire, "COPY t (a, k) FROM STDIN", b"5\t2024-07-01 12:00\n", 100);
+    assert_eq!(wire.value("SELECT k FROM t WHERE a = 5"), "2024-07-01 12:00:00+02");
+    assert_eq!(wire.value("SELECT k = TIMESTAMPTZ '2024-07-01 10:00+00' FROM t WHERE a = 5"), "t");
 }
 
 #[test]
