@@ -1,5 +1,5 @@
-//! What a server needs of a session beside statements: what it is told of settings, of prepared statements and of types,
-//! and rows that a client sends for a table.
+//! What a server needs of a session beside statements: what it is told of settings, of prepared statements and of
+//! types, and rows that a client sends for a table.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use crate::catalog::Name;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
+use crate::plan::system::OfSession;
 use crate::run::client;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::prepare::constants;
@@ -58,9 +59,11 @@ impl Session {
     /// A setting that clients of PostgreSQL know, as SHOW shows it, whatever state the transaction is in; `None` for
     /// others, and for those of the transaction.
     pub fn client_setting(&self, name: &str) -> Option<String> {
+        let is_of_transaction = name.to_lowercase().starts_with("transaction_");
         let planner = self.planner().0;
-        let of = RunningStatement::start(&self.inner, Arc::clone(&planner)).of_session();
-        client::shown(name, planner.config_options(), &of).map(|shown| shown.value)
+        let of = OfSession { number: self.shared.number, level: String::new(), is_read_only: false };
+        let shown = client::shown(name, planner.config_options(), &of)?;
+        (!is_of_transaction).then_some(shown.value)
     }
 
     /// As [`Session::prepare`], with the types of the parameters as far as a client declares them. What neither it nor
@@ -78,7 +81,8 @@ impl Session {
         Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
 
-    /// Has the session's transaction fail, if it has one that goes on: what a client was told has failed was part of it.
+    /// Has the session's transaction fail, if it has one that goes on: what a client was told has failed was part of
+    /// it.
     pub fn fail_transaction(&self) {
         let open = self.shared.transaction.0.lock().clone();
         if let Some(transaction) = open {
@@ -205,8 +209,8 @@ fn prepared_as(
     }
 }
 
-/// The types that parameters are cast to where they stand, `$1::int`, by their places from 0. One that is cast to several
-/// has none by that.
+/// The types that parameters are cast to where they stand, `$1::int`, by their places from 0. One that is cast to
+/// several has none by that.
 fn types_of_casts(sql: &str, running: &Arc<RunningStatement>) -> Result<HashMap<usize, DataType>> {
     let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(sql) else { return Ok(HashMap::new()) };
     let Statement::Statement(statement) = *statement else { return Ok(HashMap::new()) };

@@ -66,13 +66,15 @@ impl Connection {
                 first.push(b'\n');
             }
         }
-        if !first.is_empty() {
-            self.data(&first);
+        // A client may look for the signature and the first row in one message, where PostgreSQL sends them.
+        if !is_binary && !first.is_empty() {
+            self.data(&std::mem::take(&mut first));
         }
         let mut value = Vec::new();
         let sent = self
             .send_data(&mut rows, |columns, row, to| {
                 if is_binary {
+                    to.append(&mut first);
                     to.extend((columns.len() as i16).to_be_bytes());
                     return Ok(columns.iter().try_for_each(|column| column.write_sized(row, format, to))?);
                 }
@@ -90,9 +92,8 @@ impl Connection {
             })
             .await?;
         if is_binary {
-            let mut last = Vec::new();
-            binary::write_trailer(&mut last);
-            self.data(&last);
+            binary::write_trailer(&mut first);
+            self.data(&first);
         }
         self.output.empty(b'c');
         Ok(sent)

@@ -267,7 +267,12 @@ fn set(session: &Session, name: &str, value: &str) -> Result<(), Fault> {
         let message = format!("unrecognized configuration parameter \"{name}\"");
         return Err(Fault::new(codes::UNDEFINED_OBJECT, message));
     }
-    session.run(&format!("SET {name} = '{}'", value.replace('\'', "''")))?;
+    // PostgreSQL looks at letters and digits of an encoding alone, and clients rely on it.
+    let value = match name.eq_ignore_ascii_case("client_encoding") {
+        true => value.chars().filter(char::is_ascii_alphanumeric).collect(),
+        false => value.replace('\'', "''"),
+    };
+    session.run(&format!("SET {name} = '{value}'"))?;
     Ok(())
 }
 

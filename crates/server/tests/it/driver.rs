@@ -79,7 +79,10 @@ fn transactions_pipelines_and_portals_work() {
         transaction.rollback().await.unwrap();
         let of = |a: i32| {
             let client = &client;
-            async move { client.query_one("SELECT (a * 2)::int FROM t WHERE a = $1", &[&a]).await.unwrap().get::<_, i32>(0) }
+            async move {
+                let row = client.query_one("SELECT (a * 2)::int FROM t WHERE a = $1", &[&a]).await.unwrap();
+                row.get::<_, i32>(0)
+            }
         };
         let all: Vec<i32> = futures::future::join_all((1..=10).map(of)).await;
         assert_eq!(all, (1..=10).map(|a| a * 2).collect::<Vec<_>>());

@@ -75,8 +75,8 @@ fn who_asks_for_what_is_not_here_is_told_so() {
     assert_eq!(refused(&["user", "a", "no_such_setting", "1"]), "42704");
     assert_eq!(refused(&["user", "a", "a; SELECT 1", "1"]), "42704");
     assert_eq!(refused(&["user", "a", "options", "-x"]), "42601");
-    // As clients say it that name no database.
-    let mut wire = Wire::with(&server, &[("user", "me")]);
+    // As clients say it that name no database, and write encodings as they like.
+    let mut wire = Wire::with(&server, &[("user", "me"), ("client_encoding", "'utf-8'")]);
     assert_eq!(wire.value("SELECT current_database()"), "nearside");
 }
 
