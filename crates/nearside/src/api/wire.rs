@@ -173,7 +173,8 @@ fn prepared_as(
         Ok(template) => {
             let inferred = template.parameter_types();
             let is_known = |(place, inferred): (usize, &Option<DataType>)| match declared.get(place) {
-                Some(Some(declared)) => inferred.as_ref() == Some(declared),
+                // A text that is declared is one, whatever the statement would make of it.
+                Some(Some(declared)) => inferred.as_ref() == Some(declared) && !declared.is_string(),
                 _ => inferred.is_some(),
             };
             if inferred.iter().enumerate().all(is_known) {

@@ -67,7 +67,7 @@ fn rows_go_in_and_out() {
     assert_eq!(data(&wire.query("COPY (SELECT i, l FROM t WHERE a = 4) TO STDOUT (FORMAT csv)")), "none,6\n");
     // Times of a zone are the session's.
     wire.query("SET TimeZone = 'Europe/Berlin'");
-    copied(&mut wire, "COPY t (a, k) FROM STDIN", b"5\t2024-07-01 12:00\n", 100);
+    copied(&mut wire, "COPY t (a, k) FROM STDIN", b"5\t2024-07-01 12:00:00\n", 100);
     assert_eq!(wire.value("SELECT k FROM t WHERE a = 5"), "2024-07-01 12:00:00+02");
     assert_eq!(wire.value("SELECT k = TIMESTAMPTZ '2024-07-01 10:00+00' FROM t WHERE a = 5"), "t");
 }
