@@ -51,7 +51,7 @@ pub struct Portal {
 enum State {
     New,
     /// Rows are left.
-    Open(Rows),
+    Open(Box<Rows>),
     /// All is done; true where it gave rows.
     Done(bool),
 }
@@ -273,7 +273,7 @@ impl Connection {
                             _ => None,
                         };
                         let written = stream.written().cloned();
-                        (Rows::new(*stream, told, &formats, &self.session)?, written)
+                        (Box::new(Rows::new(*stream, told, &formats, &self.session)?), written)
                     }
                     Started::Done(tag) => {
                         self.output.complete(&tag);

@@ -104,11 +104,10 @@ fn settings_are_told_when_they_change() {
         ],
     );
     let told = |all: &[(u8, Vec<u8>)], name: &str| {
-        let found = all.iter().filter(|(tag, _)| *tag == b'S').find_map(|(_, body)| {
+        all.iter().filter(|(tag, _)| *tag == b'S').find_map(|(_, body)| {
             let mut parts = body.split(|byte| *byte == 0);
             (parts.next() == Some(name.as_bytes())).then(|| String::from_utf8_lossy(parts.next().unwrap()).into_owned())
-        });
-        found
+        })
     };
     for (name, value) in [
         ("application_name", "a'b"),
