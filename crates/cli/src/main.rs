@@ -8,6 +8,7 @@ mod check;
 mod lab;
 mod probe;
 mod restore;
+mod serve;
 mod sql;
 mod topology;
 mod whatif;
@@ -44,6 +45,8 @@ enum Command {
     Tpch(tpch::Arguments),
     /// Run SQL: at a prompt, from standard input, from a file or from the command line
     Sql(sql::Arguments),
+    /// Serve a database to clients of PostgreSQL
+    Serve(serve::Arguments),
     /// Read every byte of a database's folder, and say whether it is whole
     Check(check::Arguments),
     /// Copy a database's folder to a new one, as it was at a point of time
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -51,7 +51,10 @@ pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;
 pub use api::session::{CancelHandle, Prepared, Session};
+pub use api::wire::TableName;
 pub use arrow;
+pub use catalog::CATALOG as DATABASE_NAME;
+pub use catalog::lengths::LENGTH as LENGTH_KEY;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::codes::{Message, SqlState};

@@ -11,7 +11,7 @@ use super::tree::{Package, Tree};
 
 /// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says
 /// where it stands.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     (EVERYWHERE, &[]),
     ("nearside-numa", &[]),
     ("nearside-sched", &["nearside-numa"]),
@@ -50,7 +50,11 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "nearside-lab",
         ],
     ),
-    ("nearside-cli", &["nearside-numa", "nearside-sched", "nearside", "nearside-lab", "nearside-tools"]),
+    ("nearside-server", &["nearside"]),
+    (
+        "nearside-cli",
+        &["nearside-numa", "nearside-sched", "nearside", "nearside-lab", "nearside-tools", "nearside-server"],
+    ),
     ("xtask", &[]),
 ];
 
@@ -58,14 +62,14 @@ const LAYERS: [(&str, &[&str]); 16] = [
 const EVERYWHERE: &str = "nearside-random";
 
 /// The crates that may compile DataFusion.
-pub const ABOVE_SQL: [&str; 3] = ["nearside", "nearside-tools", "nearside-cli"];
+pub const ABOVE_SQL: [&str; 4] = ["nearside", "nearside-tools", "nearside-server", "nearside-cli"];
 
 /// A dependency (or all whose names begin with it, when it ends with `*`), who may use it, and why nobody else may.
 const RESTRICTED: [(&str, &[&str], &str); 7] = [
     ("datafusion*", &ABOVE_SQL, "crates below `nearside` build in seconds without DataFusion"),
     ("sqlparser", &ABOVE_SQL, "only `nearside` and above know SQL"),
     ("parquet", &["nearside-files"], "files are read and written by `files`"),
-    ("tokio*", &[], "operators run on `sched` workers, never on a Tokio thread"),
+    ("tokio*", &["nearside-server"], "operators run on `sched` workers, never on a Tokio thread"),
     ("rayon*", &[], "there is one pool of threads, that of `sched`"),
     ("rand*", &[], "policies call no random source; tests use proptest"),
     (

@@ -7,6 +7,7 @@ mod probe;
 mod program;
 mod prompt;
 mod pty;
+mod serve;
 mod sql;
 mod topology;
 mod tpch;

@@ -11,3 +11,4 @@ pub(crate) mod session;
 mod settings;
 mod shaped;
 mod transactions;
+pub(crate) mod wire;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion_sql::parser::Statement;
@@ -15,6 +15,7 @@ use crate::api::prepared_write::PreparedWrite;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::floats::with_one_nan;
+use crate::plan::{headers, planning};
 use crate::rewrite::chars::delivered;
 use crate::run::config;
 use crate::run::outcome::Outcome;
@@ -154,6 +155,31 @@ impl Template {
                 other => other.to_string(),
             },
         }
+    }
+
+    /// Names and types of the rows that it gives; `None` where it gives none.
+    ///
+    /// # Errors
+    /// Names that are gone since it was prepared.
+    pub(crate) fn columns(&self, running: &Arc<RunningStatement>) -> Result<Option<SchemaRef>> {
+        if let Some(write) = &self.write {
+            return write.columns(running);
+        }
+        if let Some(select) = &self.locking {
+            return Ok(Some(headers::columns(&locked_select::plan_of(select, running)?)));
+        }
+        let known = self.planned.lock().as_ref().and_then(|(_, planned)| planned.columns());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let plan = self.source.plan(running)?.0;
+        let names = headers::names(&plan);
+        // Values may be needed to know more; then it has the types that the planner gives it.
+        Ok(Some(match planning::analyse(plan.clone(), running.as_ref()) {
+            Ok(analysed) => headers::named(analysed.schema().as_arrow(), &names),
+            Err(stopped @ (Error::Cancelled | Error::Timeout)) => return Err(stopped),
+            Err(_) => headers::columns(&plan),
+        }))
     }
 
     /// The types of `$1`, `$2`, .. as far as the statement tells them.

@@ -18,6 +18,8 @@ use crate::catalog::Name;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::plan::headers;
+use crate::rewrite::chars::delivered;
 use crate::run::config;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
@@ -90,6 +92,15 @@ impl PreparedWrite {
             *known = Some(declared.clone());
         }
         Ok(types)
+    }
+
+    /// Names and types of what RETURNING gives, where it has one.
+    ///
+    /// # Errors
+    /// Those of the list.
+    pub(crate) fn columns(&self, running: &RunningStatement) -> Result<Option<SchemaRef>> {
+        let Some(returning) = take_returning(&mut self.statement.clone()) else { return Ok(None) };
+        Ok(Some(headers::columns(&delivered(returning::planned(&returning, running)?)?)))
     }
 
     /// Runs it with these values, of which `types` says what they should be.

@@ -71,7 +71,7 @@ pub(super) struct SessionState {
     /// Functions and settings.
     pub(super) settings: RwLock<SettingsAt>,
     /// PREPARE statements by name.
-    prepared: Mutex<HashMap<String, Arc<Template>>>,
+    pub(super) prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
     shapes: Shapes,
     /// The transaction that it has begun.
@@ -436,8 +436,8 @@ fn label(sql: &str) -> String {
 /// run sees the tables as of its own start.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    session: Session,
-    template: Arc<Template>,
+    pub(super) session: Session,
+    pub(super) template: Arc<Template>,
 }
 
 impl Prepared {

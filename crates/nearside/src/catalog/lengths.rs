@@ -19,7 +19,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The key of a field's metadata under which the length of its texts stands, as SQL has it: `CHAR(3)`.
-pub(crate) const LENGTH: &str = "nearside.length";
+pub const LENGTH: &str = "nearside.length";
 
 /// How long texts of a column may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,8 +66,8 @@ pub(crate) use snapshot::Snapshot;
 pub(crate) use table_meta::{TableMeta, writes_until_now};
 pub(crate) use workers::{Alone, Workers};
 
-/// The catalog's name in three-part names.
-pub(crate) const CATALOG: &str = "nearside";
+/// The name of the database: the catalog's in three-part names, and the one that clients connect to.
+pub const CATALOG: &str = "nearside";
 /// The schema of names without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "public";
 /// The schema of the system views.

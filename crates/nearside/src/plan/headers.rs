@@ -54,6 +54,11 @@ pub(crate) fn names(plan: &LogicalPlan) -> Vec<String> {
     places.map(|place| text(output(plan, place))).collect()
 }
 
+/// Names and types of a plan's rows as users see them.
+pub(crate) fn columns(plan: &LogicalPlan) -> SchemaRef {
+    named(plan.schema().as_arrow(), &names(plan))
+}
+
 /// A schema with other names.
 pub(crate) fn named(schema: &Schema, names: &[String]) -> SchemaRef {
     let fields = schema.fields().iter().zip(names).map(|(field, name)| match field.name() == name {

@@ -21,6 +21,7 @@ use storage::TableVersion;
 
 use crate::catalog::CatalogState;
 use crate::lower::{KeyQuery, LoweredPlan, key_query};
+use crate::plan::headers;
 
 /// A query that was planned.
 #[derive(Debug)]
@@ -60,6 +61,15 @@ impl PlannedQuery {
     /// A query that is planned again for each run.
     pub(crate) fn unoptimised(plan: LogicalPlan) -> PlannedQuery {
         PlannedQuery { kind: PlanKind::Unoptimised(plan), by_key: None, bound: Mutex::default() }
+    }
+
+    /// Names and types of its rows as users see them; `None` where it is planned for each run.
+    pub(crate) fn columns(&self) -> Option<SchemaRef> {
+        match &self.kind {
+            PlanKind::Lowered(lowered) => Some(Arc::clone(&lowered.schema)),
+            PlanKind::Optimised(plan, names) => Some(headers::named(plan.schema().as_arrow(), names)),
+            PlanKind::Unoptimised(_) => None,
+        }
     }
 
     /// Whether anything of it was done once and for all.

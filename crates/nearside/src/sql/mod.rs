@@ -381,8 +381,13 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
         let is_again = match key.as_str() {
             "placement" => placement.replace(text).is_some(),
             "units" => units.replace(switch(&key, &text)?).is_some(),
-            // As PostgreSQL's tools say it of each table; rows are packed here in any case.
-            "fillfactor" if text.parse().is_ok_and(|percent: u8| (10..=100).contains(&percent)) => false,
+            // What is so: no room is left free.
+            "fillfactor" if text == "100" => false,
+            "fillfactor" => {
+                return Err(Error::Unsupported(format!(
+                    "WITH (..): fillfactor is 100, and {text} is not supported: no room is left free in a table"
+                )));
+            }
             _ => {
                 let nearest = nearest(&key, ["placement", "units"].into_iter());
                 return Err(Error::NotFound { kind: "table option", name: key, nearest });

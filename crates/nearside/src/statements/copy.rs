@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion_expr::LogicalPlan;
+use datafusion_common::{Column as ColumnName, TableReference};
+use datafusion_expr::{Expr, LogicalPlan, Projection, TableScanBuilder, cast};
 use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion_sql::resolve::resolve_table_references;
 use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
@@ -28,8 +30,8 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, DefinitionStatement, columns_of, lengths, object_name, option_pairs, plan_statement,
-    quoted, statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, DefinitionStatement, columns_of, fresh_name, lengths, object_name, option_pairs,
+    plan_statement, quoted, statements, take_placement, take_rules,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::index;
@@ -42,6 +44,7 @@ use crate::statements::write::{Definition, commit_checked, create_table, fitted}
 use crate::statements::writer::as_writer;
 use crate::statements::written;
 use crate::statements::{ddl, sequences};
+use crate::tables::sources::GivenSource;
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -154,6 +157,71 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
         let count = append(table, producers, &targets, running)?;
         Ok(Done::rows("COPY", count))
     })
+}
+
+/// Adds rows that a client sends to a table, whose `columns` they have, in order; all where these are empty. Texts are
+/// read as the columns' types.
+///
+/// # Errors
+/// Unknown names, values that do not fit, constraints.
+pub(crate) fn append_batches(
+    name: &Name,
+    columns: &[String],
+    batches: Vec<RecordBatch>,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    as_writer(name, running, |table, running| {
+        table.load_all(running)?;
+        let targets = target_columns(table, columns)?;
+        if let Some(batch) = batches.iter().find(|batch| batch.num_columns() != targets.len()) {
+            let message = format!("{} columns were given, and {} are to be filled", batch.num_columns(), targets.len());
+            return Err(Error::execution(SqlState::BadCopyFileFormat, message));
+        }
+        let read = batches.into_iter().map(|batch| read_by_casts(batch, table, &targets, running));
+        let batches = read.collect::<Result<Vec<_>>>()?;
+        let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));
+        Ok(Done::rows("COPY", append(table, vec![producer], &targets, running)?))
+    })
+}
+
+/// Rows in which texts that the session's settings have a say in, or that the rules of casts alone read, are values.
+fn read_by_casts(
+    batch: RecordBatch,
+    table: &TableEntry,
+    targets: &[usize],
+    running: &Arc<RunningStatement>,
+) -> Result<RecordBatch> {
+    let to = |place: usize| table.base.schema.field(targets[place]).data_type();
+    let is_cast = |place: usize| {
+        let by_casts = matches!(to(place), DataType::Timestamp(_, Some(_)) | DataType::Interval(_));
+        by_casts && batch.column(place).data_type().is_string()
+    };
+    if !(0..targets.len()).any(is_cast) {
+        return Ok(batch);
+    }
+    let name = TableReference::bare(fresh_name("copied"));
+    let fields = batch.columns().iter().enumerate();
+    let fields = fields.map(|(place, column)| Field::new(format!("c{place}"), column.data_type().clone(), true));
+    let given = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), batch.columns().to_vec())?;
+    let outputs = (0..targets.len()).map(|place| {
+        let column = Expr::Column(ColumnName::new(Some(name.clone()), format!("c{place}")));
+        if is_cast(place) { cast(column, to(place).clone()).alias(format!("c{place}")) } else { column }
+    });
+    let scan = LogicalPlan::TableScan(TableScanBuilder::new(name.clone(), GivenSource::table(given)).build()?);
+    let plan = LogicalPlan::Projection(Projection::try_new(outputs.collect(), Arc::new(scan))?);
+    let rows = query::run(plan, Arc::clone(running), true)?;
+    let schema = Arc::clone(rows.schema());
+    let batches = rows.collect_all()?;
+    Ok(concat_batches(&schema, &batches)?)
+}
+
+/// The columns of a table that rows of a client go to, in order.
+///
+/// # Errors
+/// Unknown names, one that stands twice.
+pub(crate) fn columns_to_fill(name: &Name, columns: &[String], running: &RunningStatement) -> Result<Schema> {
+    let table = running.catalog.table(name)?;
+    Ok(table.base.schema.project(&target_columns(table, columns)?)?)
 }
 
 fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {

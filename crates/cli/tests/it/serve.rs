@@ -1,0 +1,99 @@
+//! `nearside serve`, from the first client to SIGTERM.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::program::{nearside, run};
+
+/// A server on a port that the system chooses, and the address that it says.
+fn served(folder: &Path) -> (Child, String) {
+    let mut child = nearside()
+        .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1", "--memory", "256MB", "--drain", "5", "--database"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+    let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_string();
+    (child, address)
+}
+
+/// What comes of a text, up to ReadyForQuery.
+fn query(stream: &mut TcpStream, sql: Option<&str>) -> Vec<u8> {
+    let mut message = Vec::new();
+    match sql {
+        None => {
+            let body = b"\0\x03\0\0user\0me\0database\0nearside\0\0";
+            message.extend((body.len() as u32 + 4).to_be_bytes());
+            message.extend(body);
+        }
+        Some(sql) => {
+            message.push(b'Q');
+            message.extend((sql.len() as u32 + 5).to_be_bytes());
+            message.extend(sql.bytes());
+            message.push(0);
+        }
+    }
+    stream.write_all(&message).expect("the server reads");
+    let mut all = Vec::new();
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).expect("a message");
+        let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().expect("4 bytes")) as usize - 4];
+        stream.read_exact(&mut body).expect("its body");
+        if head[0] == b'Z' {
+            return all;
+        }
+        all.push(head[0]);
+        all.extend(body);
+    }
+}
+
+fn connected(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("a server");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+    query(&mut stream, None);
+    stream
+}
+
+fn ended(mut child: Child) {
+    // The child was not waited for, so nobody else has its number.
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    let status = child.wait().expect("the program ends");
+    let mut err = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("UTF-8");
+    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_clients_commit_is_there_after_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, address) = served(folder.path());
+    let mut client = connected(&address);
+    query(&mut client, Some("CREATE TABLE t (a INT); INSERT INTO t VALUES (42)"));
+    let mut open = connected(&address);
+    query(&mut open, Some("BEGIN; INSERT INTO t VALUES (43)"));
+    ended(child);
+    let (child, address) = served(folder.path());
+    let found = query(&mut connected(&address), Some("SELECT sum(a), count(*) FROM t"));
+    assert!(String::from_utf8_lossy(&found).contains("42"), "{found:?}");
+    ended(child);
+}
+
+#[test]
+fn an_address_that_others_reach_is_refused() {
+    for address in ["0.0.0.0:5432", "[::]:5432", "nonsense"] {
+        let run = run(&["serve", "--listen", address]);
+        assert_eq!(run.code, 2, "{run:?}");
+        assert!(run.err.contains("127.0.0.1:5432"), "{run:?}");
+    }
+    let run = run(&["serve", "--listen", "127.0.0.1:0", "--socket", "/nowhere/at/all"]).failed();
+    assert!(run.contains("/nowhere/at/all"), "{run}");
+}

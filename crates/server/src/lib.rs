@@ -1,0 +1,30 @@
+//! PostgreSQL's wire: clients of PostgreSQL talk to a [`nearside::Database`].
+//!
+//! [`Server`] listens and serves. Below it: `wire` has the messages, `values` what values look like on the wire,
+//! `statement` and `copy` what of a statement's text the wire has to know, `connection` what a connection does. The
+//! engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has the whole.
+//!
+//! ```
+//! # fn main() -> std::io::Result<()> {
+//! let database = nearside::Database::builder().threads(1).memory_bytes(1 << 28).build().expect("a database");
+//! let options = nearside_server::Options { listen: vec!["127.0.0.1:0".parse().unwrap()], ..Default::default() };
+//! let server = nearside_server::Server::start(database, options)?;
+//! println!("listening on {}", server.addresses()[0]);
+//! server.stop(std::time::Duration::from_secs(1));
+//! # Ok(())
+//! # }
+//! ```
+
+mod cancel;
+mod connection;
+mod copy;
+mod fault;
+mod server;
+mod shared;
+mod statement;
+mod tokens;
+mod values;
+mod wire;
+
+pub use server::{Options, Server};
+pub use shared::Limits;

@@ -1,0 +1,240 @@
+//! [`Server`]: sockets, the runtime that serves them, and how both end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nearside::Database;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, watch};
+
+use crate::connection::{Sink, serve};
+use crate::shared::{Limits, Shared, Stop, until};
+use crate::wire::input::Source;
+
+/// Where to listen, and for whom.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Addresses of this machine that no other machine reaches: clients need no password.
+    pub listen: Vec<SocketAddr>,
+    /// The folder of a Unix socket, which has the name that PostgreSQL's clients look for: `.s.PGSQL.` and the port of
+    /// the first address, or 5432. Only the user of this process may connect there.
+    pub socket: Option<PathBuf>,
+    /// What clients may have.
+    pub limits: Limits,
+}
+
+/// Who is told that all places are taken, or comes to cancel, while they are.
+const BEYOND: usize = 32;
+/// How long the server waits where it cannot take a connection: there are too many files, say.
+const PAUSE: Duration = Duration::from_millis(100);
+/// After which time without a word the other end of a connection is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// A server that listens and serves on threads of its own until it is stopped.
+pub struct Server {
+    runtime: Runtime,
+    stop: watch::Sender<Stop>,
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+    socket: Option<PathBuf>,
+}
+
+impl Server {
+    /// Listens.
+    ///
+    /// # Errors
+    /// An address that other machines reach, or that is taken; a folder that there is not; no address and no folder.
+    pub fn start(database: Database, options: Options) -> io::Result<Server> {
+        let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if let Some(address) = options.listen.iter().find(|address| !address.ip().is_loopback()) {
+            return wrong(format!(
+                "{address} can be reached by other machines, and clients need no password yet: listen on an address \
+                 of this machine alone, like 127.0.0.1:5432"
+            ));
+        }
+        if options.listen.is_empty() && options.socket.is_none() {
+            return wrong("there is neither an address nor a socket to listen on".into());
+        }
+        let limits = options.limits;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(std::thread::available_parallelism().map_or(1, usize::from).min(4))
+            // One for each connection at most: those of transactions do not wait for others.
+            .max_blocking_threads(limits.connections + limits.blocking + 16)
+            .thread_name("connections")
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = watch::channel(Stop::Never);
+        let turns = Arc::new(Semaphore::new(limits.blocking.max(1)));
+        let cancels = Arc::default();
+        let shared = Arc::new(Shared { database, limits, cancels, turns, connected: AtomicUsize::new(0) });
+        let _in_runtime = runtime.enter();
+        let mut addresses = Vec::new();
+        for address in &options.listen {
+            let listener = std::net::TcpListener::bind(address)
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
+            listener.set_nonblocking(true)?;
+            addresses.push(listener.local_addr()?);
+            let listener = TcpListener::from_std(listener)?;
+            runtime.spawn(accept_tcp(listener, Arc::clone(&shared), stopped.clone()));
+        }
+        let mut socket = None;
+        if let Some(folder) = &options.socket {
+            let port = addresses.first().map_or(5432, SocketAddr::port);
+            let path = folder.join(format!(".s.PGSQL.{port}"));
+            let listener = bind_socket(&path)
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {}: {e}", path.display())))?;
+            runtime.spawn(accept_unix(listener, Arc::clone(&shared), stopped.clone()));
+            socket = Some(path);
+        }
+        drop(_in_runtime);
+        Ok(Server { runtime, stop, shared, addresses, socket })
+    }
+
+    /// The addresses that it listens on, with the ports that the system has chosen.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The Unix socket that it listens on.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
+    }
+
+    /// How many clients are connected.
+    pub fn connected(&self) -> usize {
+        self.shared.connected.load(Ordering::Acquire)
+    }
+
+    /// Waits until the process is told to end, by SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// Signals cannot be listened for.
+    pub fn wait_for_signal(&self) -> io::Result<()> {
+        use tokio::signal::unix::{SignalKind, signal};
+        self.runtime.block_on(async {
+            let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes no clients any more, and waits until those that there are have ended: idle ones end at once, statements
+    /// and transactions have the time `within`, and are then cancelled.
+    pub fn stop(self, within: Duration) {
+        /// How long who was cancelled may take.
+        const AFTER: Duration = Duration::from_secs(10);
+        let Server { runtime, stop, shared, socket, .. } = self;
+        if let Some(path) = socket {
+            let _ = std::fs::remove_file(path);
+        }
+        let none_left = |time: Duration| {
+            let shared = Arc::clone(&shared);
+            runtime.block_on(async move {
+                let look = async {
+                    while shared.connected.load(Ordering::Acquire) > 0 {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                };
+                tokio::time::timeout(time, look).await.is_ok()
+            })
+        };
+        stop.send_replace(Stop::WhenIdle);
+        if !none_left(within) {
+            stop.send_replace(Stop::Now);
+            if !none_left(AFTER) {
+                tracing::warn!("connections did not end in time");
+            }
+        }
+        runtime.shutdown_timeout(AFTER);
+    }
+}
+
+/// A socket of a path, on which nobody listens. One that a server has left behind is taken away.
+fn bind_socket(path: &Path) -> io::Result<UnixListener> {
+    if path.exists() {
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AddrInUse, "a server listens there")),
+            Err(_) => std::fs::remove_file(path)?,
+        }
+    }
+    let listener = UnixListener::bind(path)?;
+    // There are no passwords: the user of this process alone.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// A client's place, which is free again when it goes.
+struct Place(Arc<Shared>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.connected.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A place for a client, and whether it is one of those beyond the limit; `None` where there is none at all.
+fn place(shared: &Arc<Shared>) -> Option<(Place, bool)> {
+    let place = Place(Arc::clone(shared));
+    let before = shared.connected.fetch_add(1, Ordering::AcqRel);
+    let most = shared.limits.connections;
+    (before < most + BEYOND).then_some((place, before >= most))
+}
+
+async fn accept_tcp(listener: TcpListener, shared: Arc<Shared>, stop: watch::Receiver<Stop>) {
+    let mut stopped = stop.clone();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    prepare(&stream);
+                    let (source, sink) = stream.into_split();
+                    admit(Box::new(source), Box::new(sink), &shared, &stop);
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+            () = until(&mut stopped, Stop::WhenIdle) => return,
+        }
+    }
+}
+
+async fn accept_unix(listener: UnixListener, shared: Arc<Shared>, stop: watch::Receiver<Stop>) {
+    let mut stopped = stop.clone();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let (source, sink) = stream.into_split();
+                    admit(Box::new(source), Box::new(sink), &shared, &stop);
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+            () = until(&mut stopped, Stop::WhenIdle) => return,
+        }
+    }
+}
+
+/// Serves a client in a task of its own, if there is a place.
+fn admit(source: Source, sink: Sink, shared: &Arc<Shared>, stop: &watch::Receiver<Stop>) {
+    let Some((place, is_full)) = place(shared) else { return };
+    let serving = serve(source, sink, Arc::clone(shared), stop.clone(), is_full);
+    tokio::spawn(async move {
+        serving.await;
+        drop(place);
+    });
+}
+
+/// Answers leave at once, and an end that is gone without a word is found out.
+fn prepare(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 4);
+    let _ = socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive);
+}

@@ -1,0 +1,66 @@
+//! What all connections of a server share: what they may have, how they are cancelled, and how far its end has come.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use nearside::Database;
+use tokio::sync::{Semaphore, watch};
+
+use crate::cancel::Cancels;
+
+/// What clients may have.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How many may be connected.
+    pub connections: usize,
+    /// How long a message may be that holds statements or data, in bytes; others are shorter.
+    pub message_bytes: usize,
+    /// Within which time a client has to have come in.
+    pub startup: Duration,
+    /// How many statements outside of transactions may do what blocks at once; the others wait.
+    pub blocking: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Limits {
+            connections: 1000,
+            message_bytes: 64 << 20,
+            startup: Duration::from_secs(60),
+            blocking: (4 * cpus).max(16),
+        }
+    }
+}
+
+/// How far the server's end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// It goes on.
+    Never,
+    /// Nobody comes in; who is in no transaction goes when its statement is done.
+    WhenIdle,
+    /// Statements are cancelled, and everybody goes.
+    Now,
+}
+
+/// What all connections share.
+pub struct Shared {
+    /// What they talk to.
+    pub database: Database,
+    /// What they may have.
+    pub limits: Limits,
+    /// How they are cancelled.
+    pub cancels: Arc<Cancels>,
+    /// Turns of statements that do what blocks.
+    pub turns: Arc<Semaphore>,
+    /// How many are connected.
+    pub connected: AtomicUsize,
+}
+
+/// Waits until the server's end has come so far.
+pub async fn until(stopped: &mut watch::Receiver<Stop>, far: Stop) {
+    // Without a server there is nothing left to be done either.
+    let _ = stopped.wait_for(|stop| *stop >= far).await;
+}

@@ -1,0 +1,230 @@
+//! Which of PostgreSQL's types a type of ours is on the wire, and back.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use nearside::LENGTH_KEY;
+
+/// `bool`
+pub const BOOL: u32 = 16;
+/// `bytea`
+pub const BYTEA: u32 = 17;
+/// `int8`
+pub const INT8: u32 = 20;
+/// `int2`
+pub const INT2: u32 = 21;
+/// `int4`
+pub const INT4: u32 = 23;
+/// `text`
+pub const TEXT: u32 = 25;
+/// `float4`
+pub const FLOAT4: u32 = 700;
+/// `float8`
+pub const FLOAT8: u32 = 701;
+/// `char(n)`
+pub const BPCHAR: u32 = 1042;
+/// `varchar(n)`
+pub const VARCHAR: u32 = 1043;
+/// `date`
+pub const DATE: u32 = 1082;
+/// `time`
+pub const TIME: u32 = 1083;
+/// `timestamp`
+pub const TIMESTAMP: u32 = 1114;
+/// `timestamptz`
+pub const TIMESTAMPTZ: u32 = 1184;
+/// `interval`
+pub const INTERVAL: u32 = 1186;
+/// `numeric`
+pub const NUMERIC: u32 = 1700;
+/// `record`
+pub const RECORD: u32 = 2249;
+/// What a client says of a parameter of which it knows nothing.
+pub const UNKNOWN: u32 = 705;
+
+/// Types and those of their arrays.
+const ARRAYS: [(u32, u32); 17] = [
+    (BOOL, 1000),
+    (BYTEA, 1001),
+    (INT2, 1005),
+    (INT4, 1007),
+    (TEXT, 1009),
+    (BPCHAR, 1014),
+    (VARCHAR, 1015),
+    (INT8, 1016),
+    (FLOAT4, 1021),
+    (FLOAT8, 1022),
+    (TIMESTAMP, 1115),
+    (DATE, 1182),
+    (TIME, 1183),
+    (TIMESTAMPTZ, 1185),
+    (INTERVAL, 1187),
+    (NUMERIC, 1231),
+    (RECORD, 2287),
+];
+
+/// What a column's type is on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WireType {
+    /// Its number.
+    pub oid: u32,
+    /// How many bytes a value has in PostgreSQL's memory; -1 where that differs.
+    pub length: i16,
+    /// Length, digits and the like; -1 for nothing.
+    pub modifier: i32,
+}
+
+/// The type of a field, with the length of its texts where it has one.
+pub fn of_field(field: &Field) -> WireType {
+    let of = of_type(field.data_type());
+    let length = field.metadata().get(LENGTH_KEY).and_then(|length| {
+        let (name, chars) = length.strip_suffix(')')?.split_once('(')?;
+        Some((if name == "CHAR" { BPCHAR } else { VARCHAR }, chars.parse::<i32>().ok()?.checked_add(4)?))
+    });
+    match length {
+        Some((oid, modifier)) if of.oid == TEXT => WireType { oid, length: -1, modifier },
+        _ => of,
+    }
+}
+
+/// The type of values.
+pub fn of_type(data_type: &DataType) -> WireType {
+    use DataType as T;
+    let (oid, length) = match data_type {
+        T::Boolean => (BOOL, 1),
+        T::Int8 | T::UInt8 | T::Int16 => (INT2, 2),
+        T::Int32 | T::UInt16 => (INT4, 4),
+        T::Int64 | T::UInt32 => (INT8, 8),
+        T::UInt64 => (NUMERIC, -1),
+        T::Float16 | T::Float32 => (FLOAT4, 4),
+        T::Float64 => (FLOAT8, 8),
+        T::Decimal32(precision, scale)
+        | T::Decimal64(precision, scale)
+        | T::Decimal128(precision, scale)
+        | T::Decimal256(precision, scale) => {
+            let scale = i32::from(*scale);
+            let modifier = if scale < 0 { -1 } else { (i32::from(*precision) << 16 | scale) + 4 };
+            return WireType { oid: NUMERIC, length: -1, modifier };
+        }
+        T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => (BYTEA, -1),
+        T::Date32 | T::Date64 => (DATE, 4),
+        T::Time32(_) | T::Time64(_) => (TIME, 8),
+        T::Timestamp(unit, zone) => {
+            let oid = if zone.is_some() { TIMESTAMPTZ } else { TIMESTAMP };
+            let modifier = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond | TimeUnit::Nanosecond => -1,
+            };
+            return WireType { oid, length: 8, modifier };
+        }
+        T::Interval(_) | T::Duration(_) => (INTERVAL, 16),
+        T::Struct(_) => (RECORD, -1),
+        T::Dictionary(_, values) => return of_type(values),
+        T::RunEndEncoded(_, values) => return of_type(values.data_type()),
+        list => match innermost(list) {
+            Some(element) => (array_of(of_type(element).oid), -1),
+            None => (TEXT, -1),
+        },
+    };
+    WireType { oid, length, modifier: -1 }
+}
+
+/// The type of a list's elements, and of their elements where they are lists; `None` for what is no list.
+pub fn innermost(data_type: &DataType) -> Option<&DataType> {
+    let element = element(data_type)?;
+    Some(innermost(element).unwrap_or(element))
+}
+
+/// The type of a list's elements.
+pub fn element(data_type: &DataType) -> Option<&DataType> {
+    use DataType as T;
+    match data_type {
+        T::List(field)
+        | T::LargeList(field)
+        | T::ListView(field)
+        | T::LargeListView(field)
+        | T::FixedSizeList(field, _) => Some(field.data_type()),
+        _ => None,
+    }
+}
+
+fn array_of(oid: u32) -> u32 {
+    // What is told as text is also told as text within lists.
+    ARRAYS.iter().find(|(element, _)| *element == oid).map_or(1009, |(_, array)| *array)
+}
+
+/// What a client says of a parameter's type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declared {
+    /// Nothing.
+    Nothing,
+    /// A number with digits behind the point, as many as a value has.
+    Numeric,
+    /// A type.
+    Type(DataType),
+}
+
+/// The type that a number stands for; `None` for those that there are not.
+pub fn declared(oid: u32) -> Option<Declared> {
+    use DataType as T;
+    let data_type = match oid {
+        0 | UNKNOWN => return Some(Declared::Nothing),
+        NUMERIC => return Some(Declared::Numeric),
+        BOOL => T::Boolean,
+        BYTEA => T::BinaryView,
+        INT2 => T::Int16,
+        INT4 => T::Int32,
+        // `oid` has 32 bits without a sign.
+        INT8 | 26 => T::Int64,
+        FLOAT4 => T::Float32,
+        FLOAT8 => T::Float64,
+        // Texts by other names: "char", name, json.
+        TEXT | BPCHAR | VARCHAR | 18 | 19 | 114 => T::Utf8View,
+        DATE => T::Date32,
+        TIME => T::Time64(TimeUnit::Nanosecond),
+        TIMESTAMP => T::Timestamp(TimeUnit::Nanosecond, None),
+        TIMESTAMPTZ => T::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
+        INTERVAL => T::Interval(IntervalUnit::MonthDayNano),
+        array => {
+            let (element, _) = ARRAYS.iter().find(|(_, known)| *known == array)?;
+            let Declared::Type(element) = declared(*element)? else { return None };
+            T::List(Arc::new(Field::new_list_field(element, true)))
+        }
+    };
+    Some(Declared::Type(data_type))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_numbers_and_lengths() {
+        let of = |data_type| of_type(&data_type);
+        assert_eq!(of(DataType::Int32), WireType { oid: 23, length: 4, modifier: -1 });
+        // numeric(10,2)
+        assert_eq!(of(DataType::Decimal128(10, 2)).modifier, 655_366);
+        let list = DataType::new_list(DataType::new_list(DataType::Utf8View, true), true);
+        assert_eq!(of(list).oid, 1009);
+        let length = |text: &str| {
+            let metadata = [(LENGTH_KEY.to_string(), text.to_string())].into();
+            of_field(&Field::new("a", DataType::Utf8View, true).with_metadata(metadata))
+        };
+        assert_eq!(length("VARCHAR(10)"), WireType { oid: 1043, length: -1, modifier: 14 });
+        assert_eq!(length("CHAR(3)"), WireType { oid: 1042, length: -1, modifier: 7 });
+    }
+
+    #[test]
+    fn every_type_that_may_be_declared_is_told_by_its_number() {
+        for (element, array) in ARRAYS {
+            if let Some(Declared::Type(of)) = declared(element) {
+                let told = of_type(&of).oid;
+                assert!(told == element || told == TEXT, "{element}");
+                let Some(Declared::Type(list)) = declared(array) else { panic!("{array}") };
+                assert!(matches!(of_type(&list).oid, oid if oid == array || oid == 1009), "{array}");
+            }
+        }
+        assert_eq!(declared(600), None);
+    }
+}

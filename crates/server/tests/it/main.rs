@@ -1,0 +1,14 @@
+//! The server, as clients see it.
+
+mod cancelling;
+mod clients;
+mod copying;
+mod driver;
+mod ending;
+mod extended;
+mod hostile;
+mod psql;
+mod simple;
+mod starting;
+mod values;
+mod wire;

