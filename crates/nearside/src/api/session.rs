@@ -244,6 +244,7 @@ impl Session {
             AnyStatement::AlterPlacement(alter) => {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
+            AnyStatement::RenameConstraint(of) => ddl::rename_constraint(&of, running).map(Outcome::Done),
             AnyStatement::AlterSystem(_) if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) => {
                 Err(Error::transaction(
                     SqlState::ActiveSqlTransaction,

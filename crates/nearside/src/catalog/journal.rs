@@ -11,7 +11,6 @@ use parking_lot::RwLock;
 use storage::{TableRow, TableVersion};
 
 use crate::catalog::CatalogState;
-use crate::catalog::sequences::Position;
 use crate::error::Result;
 
 /// What a statement has added to a table's delta, and which rows died.
@@ -30,6 +29,15 @@ pub(crate) type Ahead = Box<dyn Any + Send>;
 
 /// The setting that [`DiskLimits::restore_window_s`] is given by.
 pub(crate) const RESTORE_WINDOW: &str = "nearside.restore_window_s";
+
+/// Where a sequence is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The last value that was given out; where none was, the first that will be.
+    pub last: i64,
+    /// Whether it was given out.
+    pub is_called: bool,
+}
 
 /// Who waits for what is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -220,7 +220,7 @@ impl Check {
     ///
     /// # Errors
     /// Those of evaluating it.
-    pub(crate) fn broken_by(&self, rows: &RecordBatch, schema: &Schema) -> Result<Option<usize>> {
+    fn broken_by(&self, rows: &RecordBatch, schema: &Schema) -> Result<Option<usize>> {
         let holds = self.condition.of(rows, schema)?;
         let holds = holds.as_boolean();
         let is_broken = |row: &usize| holds.is_valid(*row) && !holds.value(*row);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::catalog::journal::Journal;
+use crate::catalog::journal::{Journal, Position};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
@@ -176,15 +176,6 @@ impl SequenceOptions {
         }
         Ok(position)
     }
-}
-
-/// Where a sequence is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// The last value that was given out; where none was, the first that will be.
-    pub last: i64,
-    /// Whether it was given out.
-    pub is_called: bool,
 }
 
 impl Position {

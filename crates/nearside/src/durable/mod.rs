@@ -43,10 +43,10 @@ use log_store::{
 use parking_lot::{Condvar, Mutex, RwLock};
 use storage::{Segment, SegmentVersion, Serial, TableVersion};
 
+use crate::catalog::journal::Position;
 use crate::catalog::journal::{
     Ahead, DiskLimits, Haste, Journal, JournalStatus, MadeCheckpoint, RESTORE_WINDOW, WrittenRows,
 };
-use crate::catalog::sequences::Position;
 use crate::catalog::{Catalog, CatalogState};
 use crate::durable::capture::Difference;
 use crate::durable::limits::Limits;

@@ -24,8 +24,8 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
+use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
-use crate::catalog::sequences::Position;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};
@@ -438,7 +438,8 @@ pub(super) fn write_sequence(id: u64, at: Position) -> Vec<u8> {
 /// The schema of the table of a number.
 pub(super) type SchemaOf<'a> = dyn Fn(u64) -> Option<SchemaRef> + 'a;
 
-/// What [`write_state`], [`write_rows`], [`write_several`] and [`write_sequence`] wrote; tables have these schemas when it is told.
+/// What [`write_state`], [`write_rows`], [`write_several`] and [`write_sequence`] wrote; tables have these schemas when
+/// it is told.
 pub(super) fn read<'a>(bytes: &'a [u8], schema_of: &SchemaOf<'_>) -> Result<Record<'a>> {
     let mut rest = Rest(bytes);
     let kind = rest.u8()?;

@@ -21,10 +21,11 @@ use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVe
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
+use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
 use crate::catalog::rules::{Check, ForeignKey, OnChange, RowRules};
-use crate::catalog::sequences::{Position, SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
+use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
     Blobs, CheckOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf,

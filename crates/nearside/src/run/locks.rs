@@ -61,4 +61,6 @@ pub(crate) struct WantedTable {
     pub alone: bool,
     /// Whether the statement fails where others are in the way.
     pub nowait: bool,
+    /// Whether it has to be as the statement has seen it.
+    pub unchanged: bool,
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::catalog::sequences::{Position, SequenceEntry};
+use crate::catalog::journal::{Journal, Position};
+use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Catalog, CatalogState, Name};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
@@ -74,7 +75,7 @@ impl OfStatement {
     }
 
     /// The log, where it knows the sequence: one that the transaction has just made is told of when it commits.
-    fn journal_of(&self, sequence: &SequenceEntry) -> Option<&Arc<dyn crate::catalog::journal::Journal>> {
+    fn journal_of(&self, sequence: &SequenceEntry) -> Option<&Arc<dyn Journal>> {
         let is_known =
             |state: &CatalogState| state.sequences().any(|(_, known)| Arc::ptr_eq(&known.values, &sequence.values));
         self.database.journal().filter(|_| Arc::ptr_eq(&self.home, &self.database) || is_known(&self.database.state()))

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::run::changes::RowChanges;
 use crate::run::inner::Inner;
-use crate::run::locks::WantedLocks;
+use crate::run::locks::{WantedLocks, WantedTable};
 use crate::run::pending::PendingRows;
 
 /// A transaction over several statements.
@@ -180,6 +180,18 @@ pub(crate) struct InTransaction {
     pub changes: RowChanges,
     /// The writes of tables before the transaction's snapshot, as [`crate::catalog::writes_until_now`] counts them.
     pub writes_before: u64,
+}
+
+impl InTransaction {
+    /// The statement relies on a table: it is the transaction's alone once the statement has ended, as it is now.
+    pub(crate) fn wants_unchanged(&self, table: u64) {
+        let mut wanted = self.wanted.lock();
+        let table = WantedTable { table, alone: true, nowait: false, unchanged: true };
+        match wanted.as_mut() {
+            Some(WantedLocks::Tables(tables)) => tables.push(table),
+            _ => *wanted = Some(WantedLocks::Tables(vec![table])),
+        }
+    }
 }
 
 impl Ended {

@@ -77,11 +77,11 @@ pub(crate) use merge::{MergeStep, merge_steps};
 pub(crate) use names::{fresh_name, is_made, name_of_text, named_otherwise, object_name, quoted, seen_name};
 use nested_sets::flattened;
 use own::own_statement;
-pub(crate) use own::{AlterPlacement, AlterSystem, Change};
+pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
-pub(crate) use sequences::{ColumnChange, DefinitionStatement, OwnedBy};
+pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
@@ -114,6 +114,8 @@ pub(crate) enum AnyStatement {
     CopyFrom(CopyFrom),
     /// `ALTER TABLE t SET PLACEMENT ..` and `.. NUMA NODE ..`.
     AlterPlacement(AlterPlacement),
+    /// `ALTER TABLE .. RENAME CONSTRAINT ..`, which the other parser does not read.
+    RenameConstraint(RenameConstraint),
     /// `ALTER SYSTEM SET ..` and `.. RESET ..`.
     AlterSystem(AlterSystem),
     /// `EXPORT DATABASE 'folder'`.
@@ -125,7 +127,7 @@ pub(crate) enum AnyStatement {
     /// `BACKUP DATABASE TO 'folder'`.
     Backup(String),
     /// `CREATE SEQUENCE` and its like.
-    Sequence(DefinitionStatement),
+    Sequence(SequenceStatement),
     /// `VACUUM`, `ANALYZE`.
     Upkeep(Upkeep),
     /// `DISCARD`, `RESET ALL` and their like.
@@ -209,7 +211,7 @@ impl AnyStatement {
             AnyStatement::Locking(_) => {
                 Err(Error::Unsupported("SELECT .. FOR UPDATE within another statement is not supported".into()))
             }
-            AnyStatement::AlterPlacement(_) => {
+            AnyStatement::AlterPlacement(_) | AnyStatement::RenameConstraint(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             AnyStatement::AlterSystem(_) => {

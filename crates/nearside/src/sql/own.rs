@@ -38,6 +38,19 @@ pub(crate) enum Change {
     Part { part: usize, node: u32 },
 }
 
+/// `ALTER TABLE [IF EXISTS] t RENAME CONSTRAINT a TO b`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RenameConstraint {
+    /// The table.
+    pub table: ObjectName,
+    /// Nothing is done where the table does not exist.
+    pub if_exists: bool,
+    /// Its name.
+    pub from: String,
+    /// What it is to be called.
+    pub to: String,
+}
+
 /// `ALTER SYSTEM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlterSystem {
@@ -168,6 +181,12 @@ fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, Pars
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     // What is wrong with a name is for the other parser to say.
     let Ok(table) = parser.parse_object_name(false) else { return Ok(None) };
+    if parser.parse_keywords(&[Keyword::RENAME, Keyword::CONSTRAINT]) {
+        let from = normalised(parser.parse_identifier()?);
+        parser.expect_keyword(Keyword::TO)?;
+        let to = normalised(parser.parse_identifier()?);
+        return Ok(Some(AnyStatement::RenameConstraint(RenameConstraint { table, if_exists, from, to })));
+    }
     let mut column = None;
     if parser.parse_keyword(Keyword::ALTER) {
         let _ = parser.parse_keyword(Keyword::COLUMN);

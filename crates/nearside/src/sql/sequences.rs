@@ -15,9 +15,9 @@ use crate::error::{Error, Position, Result, syntax};
 /// The column that a sequence is to belong to: `OWNED BY t.c`, `OWNED BY NONE`.
 pub(crate) type OwnedBy = Option<(ObjectName, String)>;
 
-/// A statement about sequences, or about how columns are numbered, or the names of constraints.
+/// A statement about sequences, or about how columns are numbered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum DefinitionStatement {
+pub(crate) enum SequenceStatement {
     /// `CREATE SEQUENCE`.
     Create { name: ObjectName, if_not_exists: bool, options: SequenceOptions, owned_by: Option<OwnedBy> },
     /// `ALTER SEQUENCE` with options.
@@ -26,8 +26,6 @@ pub(crate) enum DefinitionStatement {
     Rename { name: ObjectName, if_exists: bool, to: String },
     /// `DROP SEQUENCE`.
     Drop { names: Vec<ObjectName>, if_exists: bool, cascade: bool },
-    /// `ALTER TABLE .. RENAME CONSTRAINT .. TO ..`, which the other parser does not read.
-    Constraint { table: ObjectName, if_exists: bool, from: String, to: String },
     /// `ALTER TABLE .. ALTER COLUMN ..` about how it is numbered or computed.
     Column { table: ObjectName, if_exists: bool, column: String, change: ColumnChange },
 }
@@ -49,7 +47,7 @@ pub(crate) enum ColumnChange {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<DefinitionStatement>> {
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<SequenceStatement>> {
     let mut words = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let is = |token: Option<&TokenWithSpan>, wanted: &str| {
         matches!(token.map(|token| &token.token),
@@ -86,50 +84,44 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<DefinitionSta
     Ok(parsed)
 }
 
-fn create(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
+fn create(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let (options, owned_by) = options(parser, true)?;
-    Ok(DefinitionStatement::Create { name, if_not_exists, options, owned_by })
+    Ok(SequenceStatement::Create { name, if_not_exists, options, owned_by })
 }
 
-fn alter(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
+fn alter(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     if parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]) {
         let to = normalised(parser.parse_identifier()?);
-        return Ok(DefinitionStatement::Rename { name, if_exists, to });
+        return Ok(SequenceStatement::Rename { name, if_exists, to });
     }
     let (options, owned_by) = options(parser, true)?;
     if options == SequenceOptions::default() && owned_by.is_none() {
         return parser.expected("an option of a sequence, OWNED BY or RENAME TO", parser.peek_token());
     }
-    Ok(DefinitionStatement::Alter { name, if_exists, options, owned_by })
+    Ok(SequenceStatement::Alter { name, if_exists, options, owned_by })
 }
 
-fn drop_sequence(parser: &mut Parser<'_>) -> Result<DefinitionStatement, ParserError> {
+fn drop_sequence(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let names = parser.parse_comma_separated(|parser| parser.parse_object_name(false))?;
     let cascade = parser.parse_keyword(Keyword::CASCADE);
     if !cascade {
         let _ = parser.parse_keyword(Keyword::RESTRICT);
     }
-    Ok(DefinitionStatement::Drop { names, if_exists, cascade })
+    Ok(SequenceStatement::Drop { names, if_exists, cascade })
 }
 
 /// `ALTER TABLE [IF EXISTS] t ALTER [COLUMN] c (ADD GENERATED | SET GENERATED | RESTART | DROP IDENTITY | DROP
 /// EXPRESSION)`; `None` for every other ALTER TABLE.
-fn alter_column(parser: &mut Parser<'_>) -> Result<Option<DefinitionStatement>, ParserError> {
+fn alter_column(parser: &mut Parser<'_>) -> Result<Option<SequenceStatement>, ParserError> {
     parser.expect_keywords(&[Keyword::ALTER, Keyword::TABLE])?;
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     // What is wrong with a name is for the other parser to say.
     let Ok(table) = parser.parse_object_name(false) else { return Ok(None) };
-    if parser.parse_keywords(&[Keyword::RENAME, Keyword::CONSTRAINT]) {
-        let from = normalised(parser.parse_identifier()?);
-        parser.expect_keyword(Keyword::TO)?;
-        let to = normalised(parser.parse_identifier()?);
-        return Ok(Some(DefinitionStatement::Constraint { table, if_exists, from, to }));
-    }
     if !parser.parse_keyword(Keyword::ALTER) {
         return Ok(None);
     }
@@ -185,7 +177,7 @@ fn alter_column(parser: &mut Parser<'_>) -> Result<Option<DefinitionStatement>, 
     } else {
         return Ok(None);
     };
-    Ok(Some(DefinitionStatement::Column { table, if_exists, column: normalised(column), change }))
+    Ok(Some(SequenceStatement::Column { table, if_exists, column: normalised(column), change }))
 }
 
 /// `ALWAYS` or `BY DEFAULT`.
@@ -330,10 +322,12 @@ pub(super) fn with_options_in_order(tokens: Vec<TokenWithSpan>) -> Result<Vec<To
     }
     let mut ordered = Vec::with_capacity(tokens.len());
     let mut rest = tokens.into_iter().peekable();
-    let mut is_open = false;
+    let (mut is_open, mut is_as) = (false, false);
     while let Some(token) = rest.next() {
         let opens = is_open && token.token == Token::LParen;
-        is_open = is_identity(&token.token) || is_open && matches!(token.token, Token::Whitespace(_));
+        let is_blank = matches!(token.token, Token::Whitespace(_));
+        is_open = is_as && is_identity(&token.token) || is_open && is_blank;
+        is_as = matches!(&token.token, Token::Word(word) if word.keyword == Keyword::AS) || is_as && is_blank;
         let span = token.span;
         ordered.push(token);
         if !opens {

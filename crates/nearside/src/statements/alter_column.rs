@@ -14,7 +14,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::column_index;
 use crate::catalog::rules::Writable;
-use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::catalog::{Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::query;
@@ -23,10 +23,11 @@ use crate::sql::{AnyStatement, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
+use crate::statements::over::over;
 use crate::statements::types;
 use crate::statements::write::stage;
 use crate::statements::written;
-use crate::statements::{referential, rules};
+use crate::statements::{relations, rules};
 
 /// The new table while rows are put into it; no other one has so high an identity, but for that of pairs.
 const CHANGED_ID: u64 = u64::MAX - 1;
@@ -89,7 +90,13 @@ pub(crate) fn alter(
             Ok(())
         }
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
-            referential::is_of_none(&running.catalog, table, column, "given another type")?;
+            relations::is_of_none(&running.catalog, table, column, "given another type")?;
+            if table.rules.identities.contains_key(column) {
+                return Err(Error::Unsupported(format!(
+                    "column '{column}' is an identity, whose sequence has its type; ALTER COLUMN .. DROP IDENTITY \
+                     before it, and ADD GENERATED behind it"
+                )));
+            }
             set_type(table, place, data_type, using.as_ref(), running)
         }
         AlterColumnOperation::AddGenerated { .. } => {
@@ -115,17 +122,6 @@ pub(super) fn not_null(table: &mut TableEntry, column: &str, running: &Arc<Runni
     }
     table.base = Arc::new(table.base.with_column_nullable(place, false)?);
     Ok(())
-}
-
-/// The statement over a state in which the table is as it has become.
-pub(super) fn over(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<(CatalogState, Name)> {
-    let mut state = CatalogState::clone(&running.catalog);
-    let name = Name { schema: table.name.schema.clone(), table: fresh_name("changed") };
-    let known = running.catalog.by_id(table.id).map(|known| Name::clone(&known.name));
-    known.iter().for_each(|known| drop(state.remove(known)));
-    let named = TableEntry { name: Arc::new(name.clone()), ..table.clone() };
-    state.put_table(name.clone(), indexed(named, running)?)?;
-    Ok((state, name))
 }
 
 fn has_null(table: &TableEntry, column: &str, running: &Arc<RunningStatement>) -> Result<bool> {
@@ -257,8 +253,12 @@ fn filled(
         return Err(Error::Internal("an INSERT planned to something else".into()));
     };
     let rows = query::run(Arc::unwrap_or_clone(dml.input), Arc::clone(over), true)?;
-    // They are staged as the table will keep them.
-    let new = stage(rows, changed, running)?;
+    // They are staged as the table will keep them, but for conditions that rows which are there need not keep.
+    let mut staged = changed.clone();
+    let rules = Arc::make_mut(&mut staged.rules);
+    rules.checks.retain(|check| check.is_valid);
+    rules.foreign_keys.clear();
+    let new = stage(rows, &staged, running)?;
     let filled = indexed(new.appended_to(changed, &changed.base), running)?;
     check_keys(&filled, None, running)?;
     Ok(filled.into_table())

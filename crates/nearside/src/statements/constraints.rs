@@ -6,18 +6,15 @@ use sqlparser::ast::{CheckConstraint, Expr, Ident, IndexColumn, TableConstraint}
 
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
-use crate::catalog::rules::ForeignKey;
-use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::catalog::{Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
-use crate::error::types::sql_type;
 use crate::error::{Error, Result};
-use crate::run::locks::{WantedLocks, WantedTable};
 use crate::run::statement::RunningStatement;
-use crate::sql::{WrittenCheck, WrittenForeignKey, normalised, object_name};
+use crate::sql::{WrittenCheck, WrittenForeignKey, normalised};
 use crate::statements::alter_column::not_null;
 use crate::statements::keys::{check_keys, key_indexes};
-use crate::statements::{referential, rules};
+use crate::statements::{referential, relations, rules};
 
 /// Adds a constraint to a table that nobody else sees.
 ///
@@ -67,113 +64,22 @@ pub(crate) fn add(
 /// Adds a foreign key to a table that nobody else sees, whose rows keep it.
 ///
 /// # Errors
-/// Rows that do not; what [`foreign_key`] refuses.
+/// Rows that do not; what [`relations::foreign_key`] refuses.
 pub(crate) fn add_foreign_key(
     table: &mut TableEntry,
     written: &WrittenForeignKey,
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
-    let key = foreign_key(table, written, &running.catalog)?;
+    let key = relations::foreign_key(table, written, &running.catalog)?;
     if Arc::ptr_eq(&running.home, &running.inner.catalog) {
         return Err(running.wants_transaction());
     }
     // The table that is referred to stays as it is until this is committed.
     if let Some(of) = running.transaction.as_ref().filter(|_| key.to != table.id) {
-        let table = WantedTable { table: key.to, alone: true, nowait: false };
-        *of.wanted.lock() = Some(WantedLocks::Tables(vec![table]));
+        of.wants_unchanged(key.to);
     }
     Arc::make_mut(&mut table.rules).refer(key.clone());
     referential::is_kept_by_all(table, &key, running)
-}
-
-/// A foreign key as a table would have it.
-///
-/// # Errors
-/// Tables and columns that there are not, columns of other types, columns that are no key of the other table, a name
-/// that is taken.
-pub(crate) fn foreign_key(table: &TableEntry, written: &WrittenForeignKey, state: &CatalogState) -> Result<ForeignKey> {
-    let name = object_name(&written.to)?;
-    let parent = match *table.name == name {
-        true => table,
-        false => state.table(&name)?.as_ref(),
-    };
-    for column in &written.columns {
-        column_index(&table.base.schema, column)?;
-    }
-    let to_columns = match written.to_columns.is_empty() {
-        false => written.to_columns.clone(),
-        true => match parent.indexes.iter().find(|index| index.origin == Origin::PrimaryKey) {
-            Some(index) => index.columns.clone(),
-            None => {
-                return Err(Error::plan(
-                    SqlState::UndefinedObject,
-                    format!("table '{}' has no primary key to refer to; name the columns", parent.name.shown()),
-                ));
-            }
-        },
-    };
-    if to_columns.len() != written.columns.len() {
-        return Err(Error::plan(
-            SqlState::InvalidForeignKey,
-            format!(
-                "a foreign key has as many columns as it refers to: ({}) and ({})",
-                written.columns.join(", "),
-                to_columns.join(", ")
-            ),
-        ));
-    }
-    for (column, to) in written.columns.iter().zip(&to_columns) {
-        let from = table.base.schema.field(column_index(&table.base.schema, column)?).data_type();
-        let into = parent.base.schema.field(column_index(&parent.base.schema, to)?).data_type();
-        let is_alike = from == into || from.is_numeric() && into.is_numeric() || from.is_string() && into.is_string();
-        if !is_alike {
-            return Err(Error::plan(
-                SqlState::DatatypeMismatch,
-                format!(
-                    "column '{column}' is {}, and cannot refer to '{to}' of table '{}', which is {}",
-                    sql_type(from),
-                    parent.name.shown(),
-                    sql_type(into)
-                ),
-            ));
-        }
-    }
-    let is_key = |index: &IndexEntry| {
-        index.unique && index.columns.len() == to_columns.len() && to_columns.iter().all(|column| index.is_over(column))
-    };
-    let has_twice = to_columns.iter().enumerate().any(|(place, column)| to_columns[..place].contains(column));
-    if has_twice || !parent.indexes.iter().any(is_key) {
-        return Err(Error::plan(
-            SqlState::InvalidForeignKey,
-            format!(
-                "({}) is no key of table '{}': a foreign key refers to the columns of a primary key, a UNIQUE \
-                 constraint or a unique index",
-                to_columns.join(", "),
-                parent.name.shown()
-            ),
-        ));
-    }
-    let name = match &written.name {
-        Some(name) => {
-            rules::is_free(table, name)?;
-            name.clone()
-        }
-        None => {
-            let usual = referential::usual_name(&table.name.table, &written.columns);
-            let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
-            let mut names = std::iter::once(usual.clone()).chain(numbered);
-            names.find(|name| rules::is_free(table, name).is_ok()).unwrap_or(usual)
-        }
-    };
-    Ok(ForeignKey {
-        name,
-        columns: written.columns.clone(),
-        to: parent.id,
-        to_columns,
-        on_delete: written.on_delete,
-        on_update: written.on_update,
-        is_full: written.is_full,
-    })
 }
 
 /// Adds the keys of a column that was just added.
@@ -252,7 +158,7 @@ pub(crate) fn drop_one(table: &mut TableEntry, name: &str, if_exists: bool, runn
     }
     if let Some(place) = table.indexes.iter().position(|index| index.is_key() && index.name == name) {
         let columns = table.indexes[place].columns.clone();
-        if let Some((child, key)) = referential::referring_to(&running.catalog, table.id, &columns) {
+        if let Some((child, key)) = relations::referring_to(&running.catalog, table.id, &columns) {
             return Err(Error::plan(
                 SqlState::DependentObjectsStillExist,
                 format!(

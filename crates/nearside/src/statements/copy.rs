@@ -30,15 +30,15 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, DefinitionStatement, columns_of, fresh_name, lengths, object_name, option_pairs,
+    AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, object_name, option_pairs,
     plan_statement, quoted, statements, take_placement, take_rules,
 };
+use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
 use crate::statements::index;
-use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Destination, read_options, write_options};
-use crate::statements::referential::within_a_transaction;
+use crate::statements::relations::within_a_transaction;
 use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
@@ -171,6 +171,7 @@ pub(crate) fn append_batches(
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     as_writer(name, running, |table, running| {
+        within_a_transaction(table, running)?;
         table.load_all(running)?;
         let targets = target_columns(table, columns)?;
         if let Some(batch) = batches.iter().find(|batch| batch.num_columns() != targets.len()) {
@@ -510,7 +511,7 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 copy_from(copy, &step)
             }
             AnyStatement::Sequence(
-                statement @ (DefinitionStatement::Create { .. } | DefinitionStatement::Alter { .. }),
+                statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
             ) => sequences::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(

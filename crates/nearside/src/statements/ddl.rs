@@ -16,6 +16,7 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
+use crate::catalog::rules::ForeignKey;
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
@@ -24,12 +25,12 @@ use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, WrittenRules, normalised, object_name, of_column, option_pairs};
+use crate::sql::{AnyStatement, RenameConstraint, WrittenRules, normalised, object_name, of_column, option_pairs};
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, referential, rules, sequences};
+use crate::statements::{alter_column, constraints, defaults, relations, rules, sequences};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -141,6 +142,8 @@ fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Resu
         }
         let inside = |table: &&Arc<TableEntry>| table.name.schema == schema;
         state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
+        relations::none_refers_into(state, &schema)?;
+        sequences::none_is_used_from_outside(state, &schema)?;
         state.drop_schema(&schema, drop.cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))
@@ -177,7 +180,7 @@ fn remove(
             None => return Err(state.not_found(kind, &name)),
         }
         if let Some(Entry::Table(table)) = state.remove(&name) {
-            referential::is_referred_to_by_none(state, &table)?;
+            relations::is_referred_to_by_none(state, &table)?;
             sequences::drop_owned(state, &table, None)?;
         }
         Ok(())
@@ -251,6 +254,24 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
     })
 }
 
+/// ALTER TABLE .. RENAME CONSTRAINT.
+pub(crate) fn rename_constraint(of: &RenameConstraint, running: &Arc<RunningStatement>) -> Result<Done> {
+    let name = object_name(&of.table)?;
+    if of.if_exists && running.catalog.get(&name).is_none() {
+        return Ok(Done::new("ALTER TABLE"));
+    }
+    as_owner(&name, running, |table, running| {
+        let mut changed = table.clone();
+        constraints::rename(&mut changed, &of.from, &of.to, running)?;
+        let changed = indexed(changed, running)?;
+        running.home.commit(|state| match state.by_id(table.id) {
+            Some(known) if known.name == table.name => state.put_table((*table.name).clone(), changed),
+            _ => Err(state.not_found("table", &table.name)),
+        })?;
+        Ok(Done::new("ALTER TABLE"))
+    })
+}
+
 /// What becomes of the sequences of a table that is changed.
 enum SequenceChange {
     /// A column is numbered by a new one.
@@ -292,7 +313,7 @@ fn alter_one(
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
                 let column = normalised(column.clone());
-                referential::is_not_referred_to(&running.catalog, table, &column, "dropped")?;
+                relations::is_not_referred_to(&running.catalog, table, &column, "dropped")?;
                 drop_column(table, &column, *if_exists)?;
                 sequences.push(SequenceChange::DropOf(column));
             }
@@ -300,7 +321,7 @@ fn alter_one(
         }
         AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
             let (from, to) = (normalised(old_column_name.clone()), normalised(new_column_name.clone()));
-            referential::is_not_referred_to(&running.catalog, table, &from, "renamed")?;
+            relations::is_not_referred_to(&running.catalog, table, &from, "renamed")?;
             rename_column(table, &from, &to, running)?;
             sequences.push(SequenceChange::Renamed(from, to));
             Ok(())
@@ -517,6 +538,15 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
         return Err(Error::plan(
             SqlState::DependentObjectsStillExist,
             format!("column '{computed}' is computed of column '{column}'; drop it first"),
+        ));
+    }
+    let own = table.id;
+    let refers = |key: &&ForeignKey| key.to == own && key.to_columns.iter().any(|of| of == column);
+    let is_own = |key: &ForeignKey| key.columns.iter().any(|of| of == column);
+    if let Some(key) = table.rules.foreign_keys.iter().filter(refers).find(|key| !is_own(key)) {
+        return Err(Error::plan(
+            SqlState::DependentObjectsStillExist,
+            format!("column '{column}' is what foreign key '{}' refers to; drop that first", key.name),
         ));
     }
     let rules = Arc::make_mut(&mut table.rules);

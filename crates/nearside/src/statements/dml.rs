@@ -17,7 +17,7 @@ use crate::sql::{plan_statement, take_conflict, take_returning};
 use crate::statements::conflict;
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::with_values;
-use crate::statements::referential::{not_emptied, referring, within_a_transaction};
+use crate::statements::relations::{not_emptied, referring, within_a_transaction};
 use crate::statements::returning::Returned;
 use crate::statements::write::{check_assignments, delete, insert, overwrite, truncate, update};
 use crate::statements::writer::{as_small_writer, merged};

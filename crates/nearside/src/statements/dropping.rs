@@ -17,7 +17,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, object_name};
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{referential, sequences};
+use crate::statements::{relations, sequences};
 
 /// Whether a DROP is about more than one table or view that nothing depends on.
 pub(crate) fn is_of_several(kind: ObjectType, names: &[ObjectName], cascade: bool) -> bool {
@@ -59,7 +59,7 @@ pub(crate) fn drop_all(
     let ids: Vec<u64> = going.iter().filter_map(|name| Some(running.catalog.table(name).ok()?.id)).collect();
     let mut referring: Vec<Name> = Vec::new();
     for id in &ids {
-        for (child, key) in referential::referring(&running.catalog, *id) {
+        for (child, key) in relations::referring(&running.catalog, *id) {
             if !cascade && !ids.contains(&child.id) {
                 let table = running.catalog.by_id(*id).map_or_else(String::new, |table| table.name.shown());
                 return Err(Error::plan(

@@ -12,6 +12,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{normalised, object_name};
 use crate::statements::keys::{duplicate, shown};
+use crate::statements::relations::referring_to;
 use crate::statements::writer::as_owner;
 
 /// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
@@ -109,6 +110,19 @@ pub(crate) fn drop_index(
                     table.name.shown(),
                     table.name.shown(),
                     index.name
+                ),
+            ));
+        }
+        if index.unique
+            && let Some((child, key)) = referring_to(&running.catalog, table.id, &index.columns)
+        {
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!(
+                    "index '{}' is what foreign key '{}' of table '{}' refers to; drop that first",
+                    name.shown(),
+                    key.name,
+                    child.name.shown()
                 ),
             ));
         }

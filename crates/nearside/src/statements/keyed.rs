@@ -12,7 +12,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::conflict::{Changes, Taken, small_or_merged};
-use crate::statements::referential::not_beside_statements;
+use crate::statements::relations::not_beside_statements;
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
 use crate::statements::writer::{Attempt, as_small_writer, beside_others};

@@ -24,7 +24,7 @@ use crate::run::inner::Inner;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::lasting;
-use crate::statements::referential::is_referred_to_by_none;
+use crate::statements::relations::is_referred_to_by_none;
 use crate::statements::sequences;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::transaction::until_nothing_is_in_the_way;

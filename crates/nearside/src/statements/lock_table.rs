@@ -48,7 +48,7 @@ pub(crate) fn lock_table(lock: &Lock, running: &Arc<RunningStatement>) -> Result
             }
             None => return Err(running.catalog.not_found("table", &name)),
         };
-        tables.push(WantedTable { table: table.id, alone, nowait: lock.nowait });
+        tables.push(WantedTable { table: table.id, alone, nowait: lock.nowait, unchanged: false });
     }
     *of.wanted.lock() = Some(WantedLocks::Tables(tables));
     Ok(Done::new("LOCK TABLE"))

@@ -17,8 +17,9 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{KnownTables, MergeStep, merge_steps, object_name, plan_statement};
-use crate::statements::referential::{told_of_going, within_a_transaction};
+use crate::statements::relations::within_a_transaction;
 use crate::statements::stage::as_kept;
+use crate::statements::telling::told_of_going;
 use crate::statements::write::{Replacement, check_assignments, fitted, nullable_values, row_ids_of, with_row_ids};
 use crate::statements::writer::as_small_writer;
 

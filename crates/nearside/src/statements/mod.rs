@@ -1,6 +1,7 @@
 //! What each kind of statement does that is no query: one file per kind.
 
 pub(crate) mod alter_column;
+mod compiled;
 pub(crate) mod conflict;
 pub(crate) mod constraints;
 pub(crate) mod copy;
@@ -21,14 +22,17 @@ pub(crate) mod locked_select;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod options;
+mod over;
 pub(crate) mod parameters;
 pub(crate) mod placement;
 pub(crate) mod referential;
+pub(crate) mod relations;
 pub(crate) mod returning;
 pub(crate) mod rules;
 pub(crate) mod sequences;
 pub(crate) mod small;
 pub(crate) mod stage;
+pub(crate) mod telling;
 pub(crate) mod transaction;
 pub(crate) mod types;
 pub(crate) mod upkeep;

@@ -1,8 +1,9 @@
 //! Foreign keys: each row that refers to another has it, whoever writes either table.
 //!
 //! A statement that writes a table with foreign keys, or one that others refer to, is one of a transaction, of its own
-//! where it asked for none. While it writes it tells which rows came and which went ([`told`]); once it has written,
-//! what follows from that is done by further statements of the transaction ([`Step`]), each over what there is then:
+//! where it asked for none. While it writes it tells which rows came and which went ([`telling`](super::telling)); once
+//! it has written, what follows from that is done by further statements of the transaction ([`Step`]), each over what
+//! there is then:
 //!
 //! ```text
 //! rows that came ── the rows that they refer to are looked up in the index of their key, and held: FOR KEY SHARE
@@ -18,13 +19,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
-use arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{Field, Schema};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Column as ColumnName, JoinType, ScalarValue, TableReference};
 use datafusion_expr::{Expr, LogicalPlanBuilder, lit};
-use numa::Budget;
 use storage::{Keys, RowHold, TableRow};
 
 use crate::catalog::delta::FoundKeys;
@@ -39,13 +39,13 @@ use crate::run::locks::{SelectedOf, SelectedRows, WantedLocks};
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::run::transaction::InTransaction;
 use crate::sql::Wait;
 use crate::statements::keys::shown;
+use crate::statements::over::over;
+use crate::statements::relations::referring;
 use crate::statements::returning::Returned;
-use crate::statements::stage::as_kept;
 use crate::statements::transaction::view::to_be_written;
-use crate::statements::write::{self, fitted};
+use crate::statements::write;
 use crate::statements::writer::as_small_writer;
 use crate::tables::sources::GivenSource;
 use crate::tables::stored::StoredSource;
@@ -71,140 +71,6 @@ enum What {
     Went(RecordBatch, Went),
     /// They became others: as they were, and as they are.
     Changed(RecordBatch, RecordBatch),
-}
-
-/// The foreign keys of other tables, and its own, that refer to a table.
-pub(crate) fn referring(state: &CatalogState, table: u64) -> impl Iterator<Item = (&Arc<TableEntry>, &ForeignKey)> {
-    let all = state.tables().flat_map(|child| child.rules.foreign_keys.iter().map(move |key| (child, key)));
-    all.filter(move |(_, key)| key.to == table)
-}
-
-/// Whether a table has foreign keys, or others refer to it.
-pub(crate) fn is_related(state: &CatalogState, table: &TableEntry) -> bool {
-    !table.rules.foreign_keys.is_empty() || referring(state, table.id).next().is_some()
-}
-
-/// Has a statement that writes a table with foreign keys, or one that others refer to, run as one of a transaction.
-///
-/// # Errors
-/// It does not yet.
-pub(crate) fn within_a_transaction(table: &TableEntry, running: &RunningStatement) -> Result<()> {
-    // An import's tables are its own.
-    let is_shared = Arc::ptr_eq(&running.home, &running.inner.catalog);
-    match running.transaction.is_none() && is_shared && is_related(&running.catalog, table) {
-        true => Err(running.wants_transaction()),
-        false => Ok(()),
-    }
-}
-
-/// Refuses who writes rows by another way than statements.
-///
-/// # Errors
-/// The table has foreign keys, or others refer to it.
-pub(crate) fn not_beside_statements(table: &TableEntry, running: &RunningStatement) -> Result<()> {
-    match is_related(&running.catalog, table) {
-        true => Err(Error::Unsupported(format!(
-            "table '{}' has a foreign key, or another's refers to it: its rows are written by statements alone",
-            table.name.shown()
-        ))),
-        false => Ok(()),
-    }
-}
-
-/// Tells of rows that come into a table with foreign keys.
-pub(crate) struct Teller {
-    of: Arc<InTransaction>,
-    table: u64,
-    /// Which columns the foreign keys are about.
-    places: Vec<usize>,
-    schema: SchemaRef,
-    budget: Arc<Budget>,
-}
-
-impl Teller {
-    /// `None` where nobody has to know.
-    ///
-    /// # Errors
-    /// None that a table's own columns have.
-    pub(crate) fn of(table: &TableEntry, running: &RunningStatement) -> Result<Option<Teller>> {
-        let Some(of) = running.transaction.as_ref().filter(|_| !table.rules.foreign_keys.is_empty()) else {
-            return Ok(None);
-        };
-        let columns = table.rules.foreign_keys.iter().flat_map(|key| &key.columns);
-        let (places, schema) = places_of(columns.map(String::as_str), table)?;
-        let budget = Arc::clone(running.statement.budget());
-        Ok(Some(Teller { of: Arc::clone(of), table: table.id, places, schema, budget }))
-    }
-
-    /// Rows came, which have the table's columns.
-    ///
-    /// # Errors
-    /// No memory for them.
-    pub(crate) fn tell(&self, rows: &RecordBatch) -> Result<()> {
-        if rows.num_rows() == 0 {
-            return Ok(());
-        }
-        let values = self.places.iter().map(|place| Arc::clone(rows.column(*place))).collect();
-        let rows = RecordBatch::try_new(Arc::clone(&self.schema), values)?;
-        self.of.changes.came(self.table, rows, &self.budget)
-    }
-}
-
-/// Columns of a table by their names, each once.
-fn places_of<'a>(columns: impl Iterator<Item = &'a str>, table: &TableEntry) -> Result<(Vec<usize>, SchemaRef)> {
-    let mut names: Vec<&str> = columns.collect();
-    names.sort_unstable();
-    names.dedup();
-    let places = names.iter().map(|name| Ok(table.base.schema.index_of(name)?)).collect::<Result<Vec<_>>>()?;
-    let fields = places.iter().map(|place| table.base.schema.field(*place).clone().with_nullable(true));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    Ok((places, schema))
-}
-
-/// Tells of rows that go, while they are there.
-///
-/// # Errors
-/// No memory for their keys.
-pub(crate) fn told_of_going(table: &TableEntry, ids: &ArrayRef, went: Went, running: &RunningStatement) -> Result<()> {
-    let Some((of, rows)) = keys_of(table, ids, running)? else { return Ok(()) };
-    of.changes.went(table.id, rows, went, running.statement.budget())
-}
-
-/// Tells of rows that are others from now on, which have the table's columns.
-///
-/// # Errors
-/// No memory for their keys.
-pub(crate) fn told_of_changing(
-    table: &TableEntry,
-    ids: &ArrayRef,
-    new: &RecordBatch,
-    running: &RunningStatement,
-) -> Result<()> {
-    let Some((of, old)) = keys_of(table, ids, running)? else { return Ok(()) };
-    let kept = as_kept(fitted(new, &table.base.schema)?, table)?;
-    let (places, schema) = places_of(old.schema_ref().fields().iter().map(|field| field.name().as_str()), table)?;
-    let values = places.iter().map(|place| Arc::clone(kept.column(*place))).collect();
-    let new = RecordBatch::try_new(schema, values)?;
-    of.changes.changed(table.id, (old, new), running.statement.budget())
-}
-
-/// The values of rows in the columns that others refer to; `None` where nobody does.
-fn keys_of<'a>(
-    table: &TableEntry,
-    ids: &ArrayRef,
-    running: &'a RunningStatement,
-) -> Result<Option<(&'a InTransaction, RecordBatch)>> {
-    let Some(of) = running.transaction.as_deref().filter(|_| !ids.is_empty()) else { return Ok(None) };
-    let columns = referring(&running.catalog, table.id).flat_map(|(_, key)| &key.to_columns);
-    let (places, schema) = places_of(columns.map(String::as_str), table)?;
-    if places.is_empty() {
-        return Ok(None);
-    }
-    let ids = ids.as_primitive_opt::<UInt64Type>();
-    let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
-    let rows = table.places(ids.values().iter().copied())?;
-    let values = table.columns_at(&rows, &places)?;
-    Ok(Some((of, RecordBatch::try_new(schema, values)?)))
 }
 
 /// What follows from what a statement has told, in a state of the transaction that has it.
@@ -301,8 +167,8 @@ pub(crate) fn carry_out(step: &Step, running: &Arc<RunningStatement>) -> Result<
                 Went::Deleted => key.on_delete,
                 Went::Updated if matches!(key.on_update, OnChange::Cascade) => {
                     return Err(Error::Unsupported(format!(
-                        "a key that other rows refer to, ON UPDATE CASCADE, changes by UPDATE alone, not by MERGE or ON \
-                         CONFLICT (foreign key '{}' of table '{}')",
+                        "a key that other rows refer to, ON UPDATE CASCADE, changes by UPDATE alone, not by MERGE or \
+                         ON CONFLICT (foreign key '{}' of table '{}')",
                         key.name,
                         child.name.shown()
                     )));
@@ -604,7 +470,7 @@ fn not_by_others(
 /// One does not.
 pub(crate) fn is_kept_by_all(child: &TableEntry, key: &ForeignKey, running: &Arc<RunningStatement>) -> Result<()> {
     child.load_all(running)?;
-    let (state, _) = crate::statements::alter_column::over(child, running)?;
+    let (state, _) = over(child, running)?;
     let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let columns: Vec<Expr> = key.columns.iter().map(|name| of_child(name)).collect();
     let rows = scan(child)?.project(columns)?.build()?;
@@ -640,94 +506,6 @@ pub(crate) fn is_kept_by_all(child: &TableEntry, key: &ForeignKey, running: &Arc
         }
     }
     Ok(())
-}
-
-/// The first foreign key of another table that refers to a table.
-pub(crate) fn first_referring<'a>(
-    state: &'a CatalogState,
-    table: &TableEntry,
-) -> Option<(&'a Arc<TableEntry>, &'a ForeignKey)> {
-    let own = table.id;
-    referring(state, own).find(move |(child, _)| child.id != own)
-}
-
-/// A foreign key of another table that refers to these columns, in whatever order.
-pub(crate) fn referring_to<'a>(
-    state: &'a CatalogState,
-    table: u64,
-    columns: &[String],
-) -> Option<(&'a Arc<TableEntry>, &'a ForeignKey)> {
-    referring(state, table).find(|(_, key)| {
-        key.to_columns.len() == columns.len() && key.to_columns.iter().all(|column| columns.contains(column))
-    })
-}
-
-/// Refuses to change a column that a foreign key is about, of the table or of another one.
-///
-/// # Errors
-/// One is.
-pub(crate) fn is_of_none(state: &CatalogState, table: &TableEntry, column: &str, verb: &str) -> Result<()> {
-    let is = |columns: &[String]| columns.iter().any(|of| of == column);
-    let own = table.rules.foreign_keys.iter().find(|key| is(&key.columns)).map(|key| (&table.name, key));
-    let other = referring(state, table.id).find(|(_, key)| is(&key.to_columns)).map(|(child, key)| (&child.name, key));
-    match own.or(other) {
-        Some((of, key)) => Err(Error::plan(
-            SqlState::DependentObjectsStillExist,
-            format!(
-                "column '{column}' cannot be {verb}: foreign key '{}' of table '{}' is about it; drop that first",
-                key.name,
-                of.shown()
-            ),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// Refuses to drop or rename a column that another table's foreign key refers to.
-///
-/// # Errors
-/// One does.
-pub(crate) fn is_not_referred_to(state: &CatalogState, table: &TableEntry, column: &str, verb: &str) -> Result<()> {
-    let is_other = |(child, key): &(&Arc<TableEntry>, &ForeignKey)| {
-        child.id != table.id && key.to_columns.iter().any(|of| of == column)
-    };
-    match referring(state, table.id).find(is_other) {
-        Some(_) => is_of_none(state, table, column, verb),
-        None => Ok(()),
-    }
-}
-
-/// The error of TRUNCATE of a table that another one refers to.
-pub(crate) fn not_emptied(table: &TableEntry, child: &TableEntry, key: &ForeignKey) -> Error {
-    Error::plan(
-        SqlState::FeatureNotSupported,
-        format!(
-            "table '{}' cannot be emptied by itself: foreign key '{}' of table '{}' refers to it; name both tables, or \
-             write CASCADE",
-            table.name.shown(),
-            key.name,
-            child.name.shown()
-        ),
-    )
-}
-
-/// Refuses to drop or replace a table that another's foreign key refers to.
-///
-/// # Errors
-/// One does.
-pub(crate) fn is_referred_to_by_none(state: &CatalogState, table: &TableEntry) -> Result<()> {
-    match first_referring(state, table) {
-        Some((child, key)) => Err(Error::plan(
-            SqlState::DependentObjectsStillExist,
-            format!(
-                "table '{}' is referred to by foreign key '{}' of table '{}'; drop that first, or use CASCADE",
-                table.name.shown(),
-                key.name,
-                child.name.shown()
-            ),
-        )),
-        None => Ok(()),
-    }
 }
 
 /// What a change was told of is put together, so that each is looked at once.
@@ -776,9 +554,4 @@ pub(crate) fn together(changes: Vec<RowChange>) -> Result<Vec<RowChange>> {
         });
     }
     Ok(together)
-}
-
-/// A name for keys that nobody gave one.
-pub(crate) fn usual_name(table: &str, columns: &[String]) -> String {
-    format!("{table}_{}_fkey", columns.join("_"))
 }

@@ -22,9 +22,9 @@ use crate::run::query;
 use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, KnownTables, WrittenCheck, WrittenRules, normalised, quoted};
-use crate::statements::alter_column::over;
+use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::defaults::{again, has_zone};
-use crate::statements::kept::compiled::{Compiled, RowSchema};
+use crate::statements::over::over;
 use crate::statements::written;
 use crate::tables::sources::GivenSource;
 

@@ -10,9 +10,10 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, Obje
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::indexed;
+use crate::catalog::journal::Position;
 use crate::catalog::placement::column_index;
 use crate::catalog::sequences::{
-    Position, SequenceEntry, SequenceOptions, SequenceOwner, SequenceSpec, SequenceType, SequenceValues,
+    SequenceEntry, SequenceOptions, SequenceOwner, SequenceSpec, SequenceType, SequenceValues,
 };
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -20,8 +21,7 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
-use crate::sql::{ColumnChange, DefinitionStatement, Numbered, OwnedBy, name_of_text, object_name, quoted};
-use crate::statements::constraints;
+use crate::sql::{ColumnChange, Numbered, OwnedBy, SequenceStatement, name_of_text, object_name, quoted};
 use crate::statements::defaults;
 use crate::statements::rules;
 use crate::statements::writer::as_owner;
@@ -30,30 +30,17 @@ use crate::statements::writer::as_owner;
 ///
 /// # Errors
 /// Names that are taken or that there are not, options that do not go together, others that depend on what is dropped.
-pub(crate) fn run(statement: &DefinitionStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(crate) fn run(statement: &SequenceStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        DefinitionStatement::Create { name, if_not_exists, options, owned_by } => {
+        SequenceStatement::Create { name, if_not_exists, options, owned_by } => {
             create((name, *if_not_exists), options, owned_by.as_ref(), running)
         }
-        DefinitionStatement::Alter { name, if_exists, options, owned_by } => {
+        SequenceStatement::Alter { name, if_exists, options, owned_by } => {
             alter((name, *if_exists), options, owned_by.as_ref(), running)
         }
-        DefinitionStatement::Rename { name, if_exists, to } => rename(name, *if_exists, to, running),
-        DefinitionStatement::Drop { names, if_exists, cascade } => drop_all(names, *if_exists, *cascade, running),
-        DefinitionStatement::Constraint { table, if_exists, from, to } => {
-            let name = object_name(table)?;
-            if *if_exists && running.catalog.get(&name).is_none() {
-                return Ok(Done::new("ALTER TABLE"));
-            }
-            as_owner(&name, running, |table, running| {
-                let mut changed = table.clone();
-                constraints::rename(&mut changed, from, to, running)?;
-                let changed = indexed(changed, running)?;
-                running.home.commit(|state| state.put_table((*table.name).clone(), changed))?;
-                Ok(Done::new("ALTER TABLE"))
-            })
-        }
-        DefinitionStatement::Column { table, if_exists, column, change } => {
+        SequenceStatement::Rename { name, if_exists, to } => rename(name, *if_exists, to, running),
+        SequenceStatement::Drop { names, if_exists, cascade } => drop_all(names, *if_exists, *cascade, running),
+        SequenceStatement::Column { table, if_exists, column, change } => {
             let name = object_name(table)?;
             if *if_exists && running.catalog.get(&name).is_none() {
                 return Ok(Done::new("ALTER TABLE"));
@@ -92,7 +79,7 @@ fn create(
 ///
 /// # Errors
 /// Options that do not go together.
-pub(crate) fn new_sequence(options: &SequenceOptions, running: &RunningStatement) -> Result<SequenceEntry> {
+fn new_sequence(options: &SequenceOptions, running: &RunningStatement) -> Result<SequenceEntry> {
     let spec = options.applied(None)?;
     let values = SequenceValues::at(options.position(&spec, None)?);
     Ok(SequenceEntry { id: running.home.next_id(), spec, owner: None, values })
@@ -123,10 +110,16 @@ fn found(state: &CatalogState, name: &Name, if_exists: bool) -> Result<Option<Ar
 }
 
 /// The column that a sequence numbers as its identity, if it does.
-fn identity_of(state: &CatalogState, sequence: &SequenceEntry) -> Option<(Arc<TableEntry>, String)> {
+fn identity_of(state: &CatalogState, name: &Name, sequence: &SequenceEntry) -> Option<(Arc<TableEntry>, String)> {
     let owner = sequence.owner.as_ref()?;
     let table = state.by_id(owner.table)?;
-    table.rules.identities.contains_key(&owner.column).then(|| (Arc::clone(table), owner.column.clone()))
+    numbers(table, &owner.column, name).then(|| (Arc::clone(table), owner.column.clone()))
+}
+
+/// Whether a sequence is that of an identity column: others may belong to it as well.
+fn numbers(table: &TableEntry, column: &str, sequence: &Name) -> bool {
+    let default = table.defaults.get(column).filter(|_| table.rules.identities.contains_key(column));
+    default.is_some_and(|default| names(&default.text, sequence))
 }
 
 fn alter(
@@ -138,7 +131,7 @@ fn alter(
     let name = object_name(name)?;
     running.home.commit(|state| {
         let Some(before) = found(state, &name, if_exists)? else { return Ok(()) };
-        let is_identity = identity_of(state, &before);
+        let is_identity = identity_of(state, &name, &before);
         if let Some((table, column)) = is_identity.filter(|_| owned_by.is_some()) {
             return Err(Error::plan(
                 SqlState::FeatureNotSupported,
@@ -214,7 +207,7 @@ fn drop_all(names: &[ObjectName], if_exists: bool, cascade: bool, running: &Arc<
     let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
     for name in &names {
         let Some(sequence) = found(&running.catalog, name, if_exists)? else { continue };
-        if let Some((table, column)) = identity_of(&running.catalog, &sequence) {
+        if let Some((table, column)) = identity_of(&running.catalog, name, &sequence) {
             return Err(Error::plan(
                 SqlState::DependentObjectsStillExist,
                 format!(
@@ -262,7 +255,7 @@ fn drop_all(names: &[ObjectName], if_exists: bool, cascade: bool, running: &Arc<
 }
 
 /// Whether a default of the table takes values of a sequence.
-pub(crate) fn is_used_by(table: &TableEntry, sequence: &Name) -> bool {
+fn is_used_by(table: &TableEntry, sequence: &Name) -> bool {
     table.defaults.values().any(|default| names(&default.text, sequence))
 }
 
@@ -382,7 +375,8 @@ fn alter_column(name: &Name, column: &str, change: &ColumnChange, running: &Arc<
                 if let Some(is_always) = is_always {
                     Arc::make_mut(&mut changed.rules).identities.insert(column.into(), *is_always);
                 }
-                for (name, before) in running.catalog.owned_by(table.id, Some(column)) {
+                let owned = running.catalog.owned_by(table.id, Some(column));
+                for (name, before) in owned.into_iter().filter(|(name, _)| numbers(table, column, name)) {
                     sequences.push((name, Some(self::changed(&before, options)?)));
                 }
             }
@@ -391,7 +385,8 @@ fn alter_column(name: &Name, column: &str, change: &ColumnChange, running: &Arc<
                 Arc::make_mut(&mut changed.rules).identities.remove(column);
                 Arc::make_mut(&mut changed.defaults).remove(column);
                 let owned = running.catalog.owned_by(table.id, Some(column));
-                sequences.extend(owned.into_iter().map(|(name, _)| (name, None)));
+                let own = owned.into_iter().filter(|(name, _)| numbers(table, column, name));
+                sequences.extend(own.map(|(name, _)| (name, None)));
             }
             ColumnChange::DropExpression { if_exists } => {
                 let was = Arc::make_mut(&mut changed.rules).generated.remove(column);
@@ -425,7 +420,15 @@ fn alter_column(name: &Name, column: &str, change: &ColumnChange, running: &Arc<
 /// Another table's default uses one.
 pub(crate) fn drop_owned(state: &mut CatalogState, table: &TableEntry, column: Option<&str>) -> Result<()> {
     for (name, _) in state.owned_by(table.id, column) {
-        if let Some(other) = state.tables().find(|other| other.id != table.id && is_used_by(other, &name)) {
+        let uses = |other: &&Arc<TableEntry>| match (other.id == table.id, column) {
+            (true, None) => false,
+            (true, Some(column)) => {
+                let others = other.defaults.iter().filter(|(of, _)| *of != column);
+                others.into_iter().any(|(_, default)| names(&default.text, &name))
+            }
+            (false, _) => is_used_by(other, &name),
+        };
+        if let Some(other) = state.tables().find(uses) {
             return Err(Error::plan(
                 SqlState::DependentObjectsStillExist,
                 format!(
@@ -437,6 +440,28 @@ pub(crate) fn drop_owned(state: &mut CatalogState, table: &TableEntry, column: O
             ));
         }
         state.remove(&name);
+    }
+    Ok(())
+}
+
+/// Refuses to drop a schema with a sequence that a default from outside uses.
+///
+/// # Errors
+/// One does.
+pub(crate) fn none_is_used_from_outside(state: &CatalogState, schema: &str) -> Result<()> {
+    let inside = state.sequences().map(|(name, _)| name).filter(|name| name.schema == schema);
+    for name in inside {
+        let mut outside = state.tables().filter(|table| table.name.schema != schema);
+        if let Some(table) = outside.find(|table| is_used_by(table, name)) {
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!(
+                    "sequence '{}' is used by a default of table '{}'; drop that first",
+                    name.shown(),
+                    table.name.shown()
+                ),
+            ));
+        }
     }
     Ok(())
 }
@@ -463,7 +488,7 @@ pub(crate) fn scripts(state: &CatalogState) -> (Vec<String>, Vec<String>) {
         let position = |of: &str| format!("SELECT setval({of}, {last}, {is_called})");
         let text = |name: &str| format!("'{}'", name.replace('\'', "''"));
         // An identity's comes with its column.
-        if let Some((table, column)) = identity_of(state, sequence) {
+        if let Some((table, column)) = identity_of(state, name, sequence) {
             let of = format!("pg_get_serial_sequence({}, {})", text(&written(&table.name)), text(&column));
             behind.push(position(&of));
             continue;

@@ -17,7 +17,7 @@ use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::statements::referential::Teller;
+use crate::statements::telling::Teller;
 
 /// Stages one producer's rows, each for its part.
 pub(crate) struct PartStager {
@@ -59,8 +59,10 @@ pub(crate) fn nullable(schema: &SchemaRef) -> SchemaRef {
 /// Texts that are too long for their column, NULL where none may be, a CHECK that is false.
 pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
     let (lengths, names) = lengths_of(table);
-    let batch = table.rules.computed(&batch, &table.base.schema)?.unwrap_or(batch);
-    let kept = enforced(&batch, &lengths, &names)?.unwrap_or(batch);
+    let mut kept = enforced(&batch, &lengths, &names)?.unwrap_or(batch);
+    if let Some(computed) = table.rules.computed(&kept, &table.base.schema)? {
+        kept = enforced(&computed, &lengths, &names)?.unwrap_or(computed);
+    }
     for (field, column) in table.base.schema.fields().iter().zip(kept.columns()) {
         if !field.is_nullable() && column.logical_null_count() > 0 {
             return Err(null_in(field.name(), &table.name));
@@ -103,9 +105,10 @@ impl PartStager {
     /// Texts that are too long for their column, a NULL where it allows none, a CHECK that is false.
     pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let (rules, schema) = &self.rules;
-        let computed = rules.computed(batch, schema)?;
-        let batch = computed.as_ref().unwrap_or(batch);
-        let kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
+        let mut kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
+        if let Some(computed) = rules.computed(kept.as_ref().unwrap_or(batch), schema)? {
+            kept = Some(enforced(&computed, &self.lengths.0, &self.lengths.1)?.unwrap_or(computed));
+        }
         let batch = kept.as_ref().unwrap_or(batch);
         rules.check(batch, schema, &self.table)?;
         if let Some(teller) = &self.teller {

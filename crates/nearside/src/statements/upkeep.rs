@@ -14,7 +14,7 @@ use crate::sql::{Upkeep, object_name};
 use crate::statements::merging;
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
-use crate::statements::{referential, sequences};
+use crate::statements::{relations, sequences};
 
 /// VACUUM merges and compacts; ANALYZE has nothing to do, since what is known of columns is always so.
 ///
@@ -71,12 +71,12 @@ pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> 
     let mut place = 0;
     while let Some(table) = tables.get(place).cloned() {
         place += 1;
-        for (child, key) in referential::referring(&running.catalog, table.id) {
+        for (child, key) in relations::referring(&running.catalog, table.id) {
             let is_named = tables.iter().any(|known| known.id == child.id);
             match is_named || cascades(truncate) {
                 true if is_named => {}
                 true => tables.push(Arc::clone(child)),
-                false => return Err(referential::not_emptied(&table, child, key)),
+                false => return Err(relations::not_emptied(&table, child, key)),
             }
         }
     }

@@ -42,13 +42,14 @@ use crate::run::stream::ResultStream;
 use crate::sql::{WrittenRules, normalised};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
-use crate::statements::referential::{is_referred_to_by_none, not_beside_statements, told_of_changing, told_of_going};
+use crate::statements::relations::{foreign_key, is_referred_to_by_none, not_beside_statements};
 use crate::statements::returning::Returned;
 use crate::statements::small::write_small;
 use crate::statements::stage::{NewRows, PartStager, as_kept, build, compacted, nullable};
+use crate::statements::telling::{is_asked, told_of_changing, told_of_going};
 use crate::statements::transaction::locking::key_holder;
 use crate::statements::writer::{is_left_alone, merged};
-use crate::statements::{constraints, defaults, rules, sequences};
+use crate::statements::{defaults, rules, sequences};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -254,7 +255,10 @@ pub(super) fn update(
         let others = batch.columns()[columns.len()..last].to_vec();
         let ids = Arc::clone(batch.column(last));
         let batch = batch.project(&columns)?;
-        told_of_changing(table, &ids, &batch, running)?;
+        if is_asked(table, running) {
+            let kept = as_kept(fitted(&batch, &table.base.schema)?, table)?;
+            told_of_changing(table, &ids, &kept, running)?;
+        }
         if returned.is_wanted() {
             told.add(beside(as_kept(fitted(&batch, &table.base.schema)?, table)?, others)?, running)?;
         }
@@ -628,7 +632,13 @@ pub(crate) fn create_table(
     name_keys(&mut table, &written.key_names, running)?;
     rules::put(&mut table, written, running)?;
     for key in &written.foreign_keys {
-        let key = constraints::foreign_key(&table, key, &running.catalog)?;
+        let key = foreign_key(&table, key, &running.catalog)?;
+        if Arc::ptr_eq(&running.home, &running.inner.catalog) {
+            return Err(running.wants_transaction());
+        }
+        if let Some(of) = running.transaction.as_ref().filter(|_| key.to != table.id) {
+            of.wants_unchanged(key.to);
+        }
         Arc::make_mut(&mut table.rules).refer(key);
     }
     let mut numbered: Vec<(Name, SequenceEntry)> = Vec::new();

@@ -54,7 +54,10 @@ fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStateme
         if let Some(always) = table.rules.identities.get(field.name()) {
             let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
             let owned = running.catalog.owned_by(table.id, Some(field.name()));
-            let options = owned.first().map_or_else(String::new, |(_, sequence)| format!(" ({})", sequence.spec));
+            // The name stands in the default as it was chosen for it.
+            let default = table.defaults.get(field.name()).map_or("", |default| &default.text);
+            let own = owned.iter().find(|(name, _)| default.contains(&name.table));
+            let options = own.map_or_else(String::new, |(_, sequence)| format!(" ({})", sequence.spec));
             line.push_str(&format!(" GENERATED {when} AS IDENTITY{options}"));
         } else if let Some(computed) = table.rules.generated.get(field.name()) {
             line.push_str(&format!(" GENERATED ALWAYS AS ({}) STORED", computed.text));

@@ -168,6 +168,7 @@ fn type_name(data_type: &DataType, length: Option<Length>) -> String {
         DataType::Time32(_) | DataType::Time64(_) => "time without time zone",
         DataType::Timestamp(_, None) => "timestamp without time zone",
         DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+        DataType::FixedSizeBinary(16) => "uuid",
         DataType::Interval(_) => "interval",
         DataType::List(_) | DataType::LargeList(_) => "ARRAY",
         other => return sql_type(other),

@@ -218,7 +218,7 @@ impl Values {
     ///
     /// # Errors
     /// Lists of lists of several lengths; times that PostgreSQL's binary cannot hold.
-    pub fn write_binary(&self, row: usize, to: &mut Vec<u8>) -> Result<()> {
+    fn write_binary(&self, row: usize, to: &mut Vec<u8>) -> Result<()> {
         match &self.kind {
             Kind::Boolean(values) => to.push(values.value(row).into()),
             Kind::Integer(values, width) => to.extend(&values[row].to_be_bytes()[8 - width..]),

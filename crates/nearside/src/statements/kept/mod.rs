@@ -8,8 +8,6 @@
 //! Invariant: what a kept write does is what planning the statement anew for its values would do; where that is not
 //! sure, [`KeptWrite::of`] gives none, or a run says that it did nothing.
 
-pub(in crate::statements) mod compiled;
-mod direct;
 mod in_transaction;
 
 use std::sync::Arc;
@@ -35,9 +33,9 @@ use crate::run::cache::{is_cacheable, is_keepable};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
+use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::conflict;
-use crate::statements::kept::compiled::{Compiled, RowSchema};
-use crate::statements::referential::is_related;
+use crate::statements::relations::is_related;
 use crate::statements::small::{Known, KnownKey, SmallWrite, write_beside_others};
 use crate::statements::stage::{as_kept, nullable};
 use crate::statements::write::fitted_column;
@@ -150,6 +148,10 @@ impl KeptWrite {
         running: &Arc<RunningStatement>,
     ) -> Result<Option<KeptWrite>> {
         if !is_keepable(write.input) || write.input.exists(has_query)? {
+            return Ok(None);
+        }
+        // One that was planned for a transaction that reads only would take no value of a sequence later.
+        if running.of_session().is_read_only {
             return Ok(None);
         }
         // A key may be computed, and foreign keys are looked at by statements of a transaction.

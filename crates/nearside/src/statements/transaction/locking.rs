@@ -330,6 +330,10 @@ impl Locking<'_, '_> {
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
         // Before anything is held: who changes more than rows asks who has written the table.
         let mut now = self.now()?;
+        // What rows have to keep is something else by now.
+        if now.rules != self.shared.rules || now.base.schema != self.shared.base.schema {
+            return Err(self.changed());
+        }
         meta.locks.join(self.id(), self.state.step);
         self.state.locked.insert(now.id, Arc::clone(&meta));
         self.hold(&view, &mut now, &dead)?;

@@ -99,7 +99,9 @@ fn changed_since(
     let mut batches = rows_at(&after, only_in(&came, &went), now)?;
     batches.extend(rows_at(&before, only_in(&went, &came), now)?);
     batches.extend(rows_at(&after, died, now)?);
-    let mut stager = PartStager::new(now, running)?;
+    // What others have written keeps what it had to.
+    let plain = TableEntry { rules: Arc::default(), ..TableEntry::clone(now) };
+    let mut stager = PartStager::new(&plain, running)?;
     batches.iter().try_for_each(|batch| stager.append(batch))?;
     let new = build(vec![stager.finish()?], now, running)?;
     let of = TableEntry { base: Arc::new(empty.clone()), delta: None, ..TableEntry::clone(now) };

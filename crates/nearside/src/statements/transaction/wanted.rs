@@ -62,10 +62,17 @@ fn lock_table(
     // One that the transaction has made is its own.
     let Some(shared) = known else { return Ok(()) };
     let meta = Arc::clone(&shared.meta);
-    let locking = Locking { transaction, state, running, shared: &shared, turns };
+    let mut locking = Locking { transaction, state, running, shared: &shared, turns };
     let _turn = locking.turn(&meta)?;
     let id = locking.id();
-    locking.now()?;
+    let now = locking.now()?;
+    if wanted.unchanged
+        && (meta.last_write() > locking.state.writes_before
+            || now.base.schema != shared.base.schema
+            || now.indexes != shared.indexes)
+    {
+        return Err(locking.changed());
+    }
     let in_the_way = if wanted.alone { meta.locks.other(Some(id)) } else { meta.locks.other_owner(Some(id)) };
     match in_the_way {
         Some(holder) if wanted.nowait => {

@@ -229,7 +229,7 @@ impl NumberType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statements::kept::compiled::RowSchema;
+    use crate::statements::compiled::RowSchema;
     use arrow::array::{Float64Array, Int16Array, Int32Array, Int64Array, StringViewArray};
     use arrow::datatypes::{Field, Schema};
     use datafusion_expr::{cast, lit};

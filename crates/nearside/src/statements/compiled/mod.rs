@@ -1,5 +1,7 @@
 //! Expressions over one row, optimised once and evaluated often.
 
+mod direct;
+
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -14,7 +16,7 @@ use crate::lower::PhysicalExpression;
 use crate::rewrite::assigned::is_assignable;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::statements::kept::direct::Direct;
+use crate::statements::compiled::direct::Direct;
 use crate::tables::sources::GivenSource;
 
 /// What the row is called while its expressions are optimised.
@@ -22,7 +24,7 @@ const ROW: &str = "row";
 
 /// An expression over a row.
 #[derive(Debug)]
-pub(in crate::statements) struct Compiled {
+pub(super) struct Compiled {
     planned: PhysicalExpression,
     /// The columns of the row that it is planned over.
     columns: SchemaRef,
@@ -30,7 +32,7 @@ pub(in crate::statements) struct Compiled {
 }
 
 /// The columns of a row: values of parameters are columns like others, the last ones, called `$1`, `$2`, ..
-pub(in crate::statements) struct RowSchema {
+pub(super) struct RowSchema {
     columns: SchemaRef,
     parameters: usize,
 }
@@ -80,7 +82,7 @@ impl Compiled {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub(in crate::statements) fn over(&self, row: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    pub(super) fn over(&self, row: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let columns = self.planned.columns().iter().map(|place| Arc::clone(&row[*place])).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let row = RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?;
@@ -90,7 +92,7 @@ impl Compiled {
 
 impl RowSchema {
     /// A row of these columns, and parameters behind them; `None` where two have one name.
-    pub(in crate::statements) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
+    pub(super) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
         let fields = columns.into_iter().chain([parameters]).flat_map(|part| part.fields().iter());
         let fields: Vec<FieldRef> = fields.map(|field| Arc::new(Field::clone(field).with_nullable(true))).collect();
         let names: std::collections::HashSet<&String> = fields.iter().map(|field| field.name()).collect();
@@ -103,7 +105,7 @@ impl RowSchema {
     ///
     /// # Errors
     /// Those of planning.
-    pub(in crate::statements) fn compiled(
+    pub(super) fn compiled(
         &self,
         expressions: Vec<Expr>,
         to: Option<&SchemaRef>,
