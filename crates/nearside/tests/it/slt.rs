@@ -44,7 +44,9 @@ fn column_type(data_type: &DataType) -> DefaultColumnType {
 fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("NULL");
     let as_sql = |column: &ArrayRef| match column.data_type() {
-        t if t.is_nested() || matches!(t, DataType::Interval(_) | DataType::FixedSizeBinary(_)) => {
+        t if t.is_nested()
+            || matches!(t, DataType::Interval(_) | DataType::Duration(_) | DataType::FixedSizeBinary(_)) =>
+        {
             texts_of_values(column).unwrap().unwrap_or_else(|| column.clone())
         }
         _ => column.clone(),
