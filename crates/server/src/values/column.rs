@@ -190,6 +190,7 @@ impl Values {
             Kind::Bytes(values) => text::bytes(values.value(row), to),
             Kind::LargeBytes(values) => text::bytes(values.value(row), to),
             Kind::BytesView(values) => text::bytes(values.value(row), to),
+            Kind::FixedBytes(values) if values.value_length() == 16 => text::uuid(values.value(row), to),
             Kind::FixedBytes(values) => text::bytes(values.value(row), to),
             Kind::Date(values) => times::date(values[row].into(), to),
             Kind::Time(values) => times::time(values[row], to),

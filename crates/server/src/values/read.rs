@@ -177,6 +177,8 @@ pub fn of_binary(oid: u32, bytes: &[u8], data_type: &DataType) -> Result<ScalarV
             _ => return Err(wrong()),
         },
         types::BYTEA => ScalarValue::BinaryView(Some(bytes.to_vec())),
+        types::UUID if bytes.len() == 16 => ScalarValue::FixedSizeBinary(16, Some(bytes.to_vec())),
+        types::UUID => return Err(wrong()),
         types::INT2 => ScalarValue::Int16(Some(number!(i16))),
         types::INT4 => ScalarValue::Int32(Some(number!(i32))),
         types::INT8 => ScalarValue::Int64(Some(number!(i64))),

@@ -54,9 +54,23 @@ fn float(value: f64, short: &str, digits: i32, to: &mut Vec<u8>) {
 
 /// `\x6162`.
 pub fn bytes(value: &[u8], to: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     to.extend(b"\\x");
-    to.extend(value.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
+    to.extend(value.iter().copied().flat_map(hex));
+}
+
+/// `a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11`, of 16 bytes.
+pub fn uuid(value: &[u8], to: &mut Vec<u8>) {
+    for (place, byte) in value.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            to.push(b'-');
+        }
+        to.extend(hex(*byte));
+    }
+}
+
+fn hex(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
 }
 
 /// How many seconds a zone is ahead of UTC at a time.

@@ -37,13 +37,15 @@ pub const TIMESTAMPTZ: u32 = 1184;
 pub const INTERVAL: u32 = 1186;
 /// `numeric`
 pub const NUMERIC: u32 = 1700;
+/// `uuid`
+pub const UUID: u32 = 2950;
 /// `record`
 pub const RECORD: u32 = 2249;
 /// What a client says of a parameter of which it knows nothing.
 pub const UNKNOWN: u32 = 705;
 
 /// Types and those of their arrays.
-const ARRAYS: [(u32, u32); 17] = [
+const ARRAYS: [(u32, u32); 18] = [
     (BOOL, 1000),
     (BYTEA, 1001),
     (INT2, 1005),
@@ -58,6 +60,7 @@ const ARRAYS: [(u32, u32); 17] = [
     (DATE, 1182),
     (TIME, 1183),
     (TIMESTAMPTZ, 1185),
+    (UUID, 2951),
     (INTERVAL, 1187),
     (NUMERIC, 1231),
     (RECORD, 2287),
@@ -106,6 +109,7 @@ pub fn of_type(data_type: &DataType) -> WireType {
             let modifier = if scale < 0 { -1 } else { (i32::from(*precision) << 16 | scale) + 4 };
             return WireType { oid: NUMERIC, length: -1, modifier };
         }
+        T::FixedSizeBinary(16) => (UUID, 16),
         T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => (BYTEA, -1),
         T::Date32 | T::Date64 => (DATE, 4),
         T::Time32(_) | T::Time64(_) => (TIME, 8),
@@ -173,6 +177,7 @@ pub fn declared(oid: u32) -> Option<Declared> {
         NUMERIC => return Some(Declared::Numeric),
         BOOL => T::Boolean,
         BYTEA => T::BinaryView,
+        UUID => T::FixedSizeBinary(16),
         INT2 => T::Int16,
         INT4 => T::Int32,
         // `oid` has 32 bits without a sign.
