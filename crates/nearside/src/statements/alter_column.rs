@@ -217,7 +217,6 @@ pub(super) fn with_column(
 }
 
 /// The plan that gives the rows of one table to another, with these outputs, and the statement that runs it.
-#[allow(clippy::type_complexity)]
 fn filling(
     table: &TableEntry,
     changed: &TableEntry,

@@ -101,8 +101,11 @@ impl<T> Last<T> {
     }
 }
 
+/// A local time and, where it is one of a zone, how many seconds that is ahead of UTC, and its name.
+type Moment = (NaiveDateTime, Option<(i32, String)>);
+
 /// The clocks' times of a column of times or days, with their zones.
-pub(super) fn moments(values: &ArrayRef) -> Result<Vec<Option<(NaiveDateTime, Option<(i32, String)>)>>> {
+pub(super) fn moments(values: &ArrayRef) -> Result<Vec<Option<Moment>>> {
     let zone = match values.data_type() {
         DataType::Timestamp(_, zone) => zone.clone(),
         _ => None,

@@ -351,10 +351,13 @@ impl Pushed<'_> {
     }
 }
 
+/// A side of a join, the outer rows that it carries, and the keys by which it meets the other side.
+type Followed = (LogicalPlan, Outer, Vec<(Expr, Expr)>);
+
 impl Pushed<'_> {
     /// A side of a join with outer rows carried by columns of its own, and the keys by which it meets those of the
     /// other one.
-    fn following(&self, side: &LogicalPlan, other: &LogicalPlan) -> Result<(LogicalPlan, Outer, Vec<(Expr, Expr)>)> {
+    fn following(&self, side: &LogicalPlan, other: &LogicalPlan) -> Result<Followed> {
         let again = self.outer.afresh();
         let renamed = self.outer.carriers().zip(again.carriers()).map(|(c, own)| c.alias(own.qualified_name().1));
         let columns = side.schema().columns().into_iter().map(Expr::Column);

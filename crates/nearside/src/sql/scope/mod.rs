@@ -243,7 +243,7 @@ impl NameWriter<'_> {
         };
         let key = |place: usize| OrderByExpr {
             expr: Expr::Value(Value::Number(place.to_string(), false).into()),
-            options: options.clone(),
+            options: *options,
             with_fill: None,
         };
         *kind = OrderByKind::Expressions((1..=columns).map(key).collect());
