@@ -21,10 +21,10 @@ use std::ops::ControlFlow;
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict, OnConflictAction, OnInsert, Query,
-    Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
-    VisitorMut, WildcardAdditionalOptions,
+    self, AlterColumnOperation, AlterTableOperation, Assignment, AssignmentTarget, BinaryOperator, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict,
+    OnConflictAction, OnInsert, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::parser::Parser;
 
@@ -57,6 +57,23 @@ impl VisitorMut for Ordinary {
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         match statement {
+            ast::Statement::CreateTable(create) => {
+                create.columns.iter_mut().for_each(|column| in_short(&mut column.data_type));
+                ControlFlow::Continue(())
+            }
+            ast::Statement::AlterTable(alter) => {
+                for operation in &mut alter.operations {
+                    match operation {
+                        AlterTableOperation::AddColumn { column_def, .. } => in_short(&mut column_def.data_type),
+                        AlterTableOperation::AlterColumn {
+                            op: AlterColumnOperation::SetDataType { data_type, .. },
+                            ..
+                        } => in_short(data_type),
+                        _ => {}
+                    }
+                }
+                ControlFlow::Continue(())
+            }
             ast::Statement::Update(update) => flow(each_by_itself(&mut update.assignments)),
             ast::Statement::Insert(insert) => match &mut insert.on {
                 Some(OnInsert::OnConflict(OnConflict { action: OnConflictAction::DoUpdate(update), .. })) => {
@@ -99,6 +116,7 @@ impl VisitorMut for Ordinary {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         match expr {
+            Expr::Cast { data_type, .. } => in_short(data_type),
             Expr::Identifier(name) if is_keyword(name) => *expr = call(&name.value.to_lowercase(), Vec::new()),
             Expr::Function(function) => {
                 if let [schema, _] = function.name.0.as_slice()
@@ -123,6 +141,16 @@ impl VisitorMut for Ordinary {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// `CHARACTER VARYING(n)` is VARCHAR(n), `CHARACTER(n)` is CHAR(n).
+fn in_short(data_type: &mut ast::DataType) {
+    use ast::DataType as T;
+    match data_type {
+        T::CharacterVarying(length) | T::CharVarying(length) => *data_type = T::Varchar(length.take()),
+        T::Character(length) => *data_type = T::Char(length.take()),
+        _ => {}
     }
 }
 

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
 use exec::Expression;
 
 use crate::error::{Error, Result};
@@ -90,6 +90,31 @@ impl Compiled {
     }
 }
 
+/// A plan in which what several outputs have in common, and is computed below them, stands in each of them; `None`
+/// where that is something else each time.
+fn at_once(plan: LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Projection(outputs) = plan else { return Ok(Some(plan)) };
+    let LogicalPlan::Projection(below) = outputs.input.as_ref() else {
+        return Ok(Some(LogicalPlan::Projection(outputs)));
+    };
+    if below.expr.iter().any(Expr::is_volatile) {
+        return Ok(None);
+    }
+    let put = |output: &Expr| {
+        let name = output.qualified_name().1;
+        let put = output.clone().unalias().transform_up(|part| match &part {
+            Expr::Column(column) => {
+                let place = below.schema.index_of_column(column)?;
+                Ok(Transformed::yes(below.expr[place].clone().unalias()))
+            }
+            _ => Ok(Transformed::no(part)),
+        })?;
+        Ok(put.data.alias(name))
+    };
+    let merged = outputs.expr.iter().map(put).collect::<Result<Vec<_>>>()?;
+    at_once(LogicalPlan::Projection(Projection::try_new(merged, Arc::clone(&below.input))?))
+}
+
 impl RowSchema {
     /// A row of these columns, and parameters behind them; `None` where two have one name.
     pub(super) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
@@ -141,6 +166,7 @@ impl RowSchema {
             Err(stopped @ (Error::Cancelled | Error::Timeout)) => return Err(stopped),
             Err(_) => return Ok(None),
         };
+        let Some(optimised) = at_once(optimised)? else { return Ok(None) };
         let outputs = match &optimised {
             LogicalPlan::Projection(projection) if matches!(*projection.input, LogicalPlan::TableScan(_)) => {
                 projection.expr.clone()
