@@ -395,10 +395,10 @@ fn referring_rows(child: &TableEntry, key: &ForeignKey, keys: &RecordBatch) -> R
         return joined(child, key, keys, None);
     }
     let data_type = child.base.schema.field_with_name(column)?.data_type();
-    let values = arrow::compute::cast(keys.column(0), data_type)?;
-    let values = (0..values.len()).filter(|row| values.is_valid(*row));
-    let cast = arrow::compute::cast(keys.column(0), data_type)?;
-    let values = values.map(|row| Ok(lit(ScalarValue::try_from_array(&cast, row)?))).collect::<Result<Vec<_>>>()?;
+    // What the column's type does not have no row refers to.
+    let keys = arrow::compute::cast(keys.column(0), data_type)?;
+    let there = (0..keys.len()).filter(|row| keys.is_valid(*row));
+    let values = there.map(|row| Ok(lit(ScalarValue::try_from_array(&keys, row)?))).collect::<Result<Vec<_>>>()?;
     let condition = match &values[..] {
         [] => lit(false),
         [one] => of_child(column).eq(one.clone()),
