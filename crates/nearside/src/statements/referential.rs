@@ -233,17 +233,7 @@ fn came(
     if missing.true_count() > 0
         && let Some(values) = first_referring_row(child, key, &filter_record_batch(&rows, &missing)?, &running)?
     {
-        return Err(Error::execution(
-            SqlState::ForeignKeyViolation,
-            format!(
-                "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
-                child.name.shown(),
-                key.name,
-                parent.name.shown(),
-                key.to_columns.join(", "),
-                shown(&values)
-            ),
-        ));
+        return Err(violated(child, key, &parent, &values));
     }
     let id = |row: &Option<TableRow>| match row {
         Some(TableRow::Base { segment, row }) => Some(u64::from(*segment) << 32 | u64::from(*row)),
@@ -255,6 +245,21 @@ fn came(
         SelectedRows { schema: Arc::new(Schema::empty()), batches: Vec::new(), tables: vec![selected], limit: None };
     *of.wanted.lock() = Some(WantedLocks::Rows(rows));
     Ok(())
+}
+
+/// A row refers to a key that no row has.
+fn violated(child: &TableEntry, key: &ForeignKey, parent: &TableEntry, values: &[ArrayRef]) -> Error {
+    Error::execution(
+        SqlState::ForeignKeyViolation,
+        format!(
+            "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
+            child.name.shown(),
+            key.name,
+            parent.name.shown(),
+            key.to_columns.join(", "),
+            shown(values)
+        ),
+    )
 }
 
 /// For each key the row of the table that is referred to which has it.
@@ -492,17 +497,7 @@ pub(crate) fn is_kept_by_all(child: &TableEntry, key: &ForeignKey, running: &Arc
             let row = UInt32Array::from(vec![row as u32]);
             let values = wanted.columns().iter().map(|column| Ok(take(column, &row, None)?));
             let values = values.collect::<Result<Vec<ArrayRef>>>()?;
-            return Err(Error::execution(
-                SqlState::ForeignKeyViolation,
-                format!(
-                    "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
-                    child.name.shown(),
-                    key.name,
-                    parent.name.shown(),
-                    key.to_columns.join(", "),
-                    shown(&values)
-                ),
-            ));
+            return Err(violated(child, key, &parent, &values));
         }
     }
     Ok(())

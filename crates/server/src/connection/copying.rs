@@ -10,7 +10,7 @@ use nearside::{Outcome, TableName};
 use super::rows::Rows;
 use super::{Connection, Failure, Result};
 use crate::copy::binary::{self, BinaryReader};
-use crate::copy::options::{CopyFormat, CopyOptions, CopyStatement, CopyWhat, Header};
+use crate::copy::options::{CopyFormat, CopyOptions, CopyStatement, CopyWhat, Header, query_of};
 use crate::copy::rows::Collected;
 use crate::copy::text::{Row, RowReader, write_value};
 use crate::fault::{Fault, codes};
@@ -29,6 +29,13 @@ impl Connection {
     pub(super) async fn copy(&mut self, copy: &CopyStatement, is_alone: bool) -> Result<String> {
         let rows = match &copy.what {
             CopyWhat::To(query) => self.copy_to(query.clone(), &copy.options).await?,
+            CopyWhat::Whole(table) => {
+                let of = table.clone();
+                let filled = self.blocking(move |session| session.columns_to_fill(&of, &[])).await??;
+                let names = filled.fields().iter().map(|field| field.name().clone());
+                let query = query_of(table, &names.collect::<Vec<_>>());
+                self.copy_to(query, &copy.options).await?
+            }
             CopyWhat::From(table, columns) => {
                 // Its parts belong together.
                 self.begin(&Kind::Other("copy".into()), false).await?;

@@ -51,6 +51,8 @@ pub enum CopyWhat {
     From(TableName, Vec<String>),
     /// The rows of a query.
     To(String),
+    /// All rows of a table, in the columns that rows of a client would go to.
+    Whole(TableName),
 }
 
 /// COPY with the client.
@@ -113,6 +115,7 @@ pub fn copy_statement(sql: &str) -> Result<Option<CopyStatement>, Fault> {
             let (table, columns) = table(&mut cursor)?;
             match is_from {
                 true => CopyWhat::From(table, columns),
+                false if columns.is_empty() => CopyWhat::Whole(table),
                 false => CopyWhat::To(query_of(&table, &columns)),
             }
         }
@@ -145,7 +148,8 @@ fn table(cursor: &mut Cursor<'_>) -> Result<(TableName, Vec<String>), Fault> {
     }
 }
 
-fn query_of(table: &TableName, columns: &[String]) -> String {
+/// The query of columns of a table; of all where none are named.
+pub fn query_of(table: &TableName, columns: &[String]) -> String {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let columns = match columns.is_empty() {
         true => "*".to_string(),

@@ -65,6 +65,11 @@ fn rows_go_in_and_out() {
     let all = copied(&mut wire, "COPY t (l, a) FROM STDIN WITH CSV", b"5,3\n6,4", 100);
     assert_eq!(completed(&all), ["COPY 2"], "{}", shown(&all));
     assert_eq!(data(&wire.query("COPY (SELECT i, l FROM t WHERE a = 4) TO STDOUT (FORMAT csv)")), "none,6\n");
+    // What goes out comes in again: computed columns do neither.
+    wire.query("CREATE TABLE twice (a INT, double INT GENERATED ALWAYS AS (a * 2) STORED)");
+    wire.query("INSERT INTO twice (a) VALUES (21)");
+    assert_eq!(data(&wire.query("COPY twice TO STDOUT")), "21\n");
+    assert_eq!(data(&wire.query("COPY twice (double) TO STDOUT")), "42\n");
     // Times of a zone are the session's.
     wire.query("SET TimeZone = 'Europe/Berlin'");
     copied(&mut wire, "COPY t (a, k) FROM STDIN", b"5\t2024-07-01 12:00:00\n", 100);
@@ -102,6 +107,7 @@ fn what_is_wrong_leaves_nothing_behind() {
     assert_eq!(code(&copied(&mut wire, "COPY none FROM STDIN", b"", 5)), "42P01");
     assert_eq!(code(&copied(&mut wire, "COPY t (c) FROM STDIN", b"", 5)), "42703");
     assert_eq!(code(&wire.query("COPY (SELECT nowhere) TO STDOUT")), "42703");
+    assert_eq!(code(&wire.query("COPY nowhere TO STDOUT")), "42P01");
     // The client gives up, or says something else.
     for (more, expected) in [(message(b'f', b"enough\0"), "57014"), (query("SELECT 1"), "08P01")] {
         wire.send(&[query("COPY t FROM STDIN"), message(b'd', b"1\tx\n"), more].concat());

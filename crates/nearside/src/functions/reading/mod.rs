@@ -58,12 +58,32 @@ pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, (Sq
         }),
         _ if to.is_numeric() => {
             let bare = text.trim();
+            if to.is_floating() && is_out_of_range(bare, to) {
+                let message = format!("'{text}' does not fit {}; TRY_CAST makes NULL of it", sql_type(to));
+                return Err((SqlState::NumericValueOutOfRange, message));
+            }
             let written_out = if to.is_decimal() { without_exponent(bare) } else { None };
             return Ok(written_out.or_else(|| (bare.len() < text.len()).then(|| bare.to_string())));
         }
         _ => return Ok(None),
     };
     read.map(Some).map_err(|fault| told(text, to, fault))
+}
+
+/// Whether a number's text would become infinite, or zero, as a float.
+fn is_out_of_range(text: &str, to: &DataType) -> bool {
+    let read = match to {
+        DataType::Float32 => text.parse::<f32>().map(f64::from),
+        _ => text.parse::<f64>(),
+    };
+    let Ok(read) = read else { return false };
+    let digits = text.split(['e', 'E']).next().unwrap_or(text);
+    match read {
+        // The word is one, digits are none.
+        infinite if infinite.is_infinite() => digits.contains(|c: char| c.is_ascii_digit()),
+        0.0 => digits.contains(|c: char| matches!(c, '1'..='9')),
+        _ => false,
+    }
 }
 
 /// What is wrong with a text.
@@ -353,6 +373,25 @@ mod tests {
             assert!(text_of(wrong, &to).contains("cannot be read as TIME"), "{wrong}");
         }
         assert!(read_one("2561", &to).is_err());
+    }
+
+    #[test]
+    fn floats_out_of_their_range_are_no_infinities() {
+        for (text, real, double) in [
+            ("1e40", true, false),
+            ("1e400", true, true),
+            ("-1e-50", true, false),
+            ("1e-400", true, true),
+            ("0e999", false, false),
+            ("0.000", false, false),
+            ("inf", false, false),
+            ("-Infinity", false, false),
+            ("NaN", false, false),
+            ("1.5", false, false),
+        ] {
+            assert_eq!(read_one(text, &DataType::Float32).is_err(), real, "{text}");
+            assert_eq!(read_one(text, &DataType::Float64).is_err(), double, "{text}");
+        }
     }
 
     #[test]
