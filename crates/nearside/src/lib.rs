@@ -55,6 +55,7 @@ pub use api::wire::TableName;
 pub use arrow;
 pub use catalog::CATALOG as DATABASE_NAME;
 pub use catalog::lengths::LENGTH as LENGTH_KEY;
+pub use catalog::named_types::TYPE as TYPE_KEY;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::codes::{Message, SqlState};

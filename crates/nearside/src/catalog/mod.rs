@@ -24,6 +24,7 @@ pub(crate) mod lengths;
 mod loading;
 pub(crate) mod locks;
 pub(crate) mod merges;
+pub(crate) mod named_types;
 mod owned;
 pub(crate) mod placement;
 pub(crate) mod report;

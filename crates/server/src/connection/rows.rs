@@ -186,7 +186,9 @@ impl Connection {
             let Some(batch) = batch else { return Ok(false) };
             let batch = batch?;
             if batch.num_rows() > 0 {
-                let values = batch.columns().iter().map(|column| Values::new(column, rows.zone));
+                let fields = batch.schema_ref().fields();
+                let of = |(column, field)| Values::of_field(column, field, rows.zone);
+                let values = batch.columns().iter().zip(fields).map(of);
                 let columns = values.collect::<Result<Vec<_>, _>>()?;
                 rows.batch = Some(Batch { columns, rows: batch.num_rows(), next: 0 });
                 return Ok(true);

@@ -61,6 +61,20 @@ enum Kind {
 }
 
 impl Values {
+    /// The values of a column, in the form of the type that the field is told as.
+    ///
+    /// # Errors
+    /// As [`Values::new`].
+    pub fn of_field(array: &ArrayRef, field: &Field, zone: Tz) -> Result<Values> {
+        let mut values = Values::new(array, zone)?;
+        if let Kind::Integer(_, width) = &mut values.kind
+            && let Ok(told) = usize::try_from(types::of_field(field).length)
+        {
+            *width = told;
+        }
+        Ok(values)
+    }
+
     /// The values of an array; times with a zone are written as of `zone`.
     ///
     /// # Errors

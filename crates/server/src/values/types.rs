@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
-use nearside::LENGTH_KEY;
+use nearside::{LENGTH_KEY, TYPE_KEY};
 
 /// `bool`
 pub const BOOL: u32 = 16;
@@ -25,6 +25,8 @@ pub const FLOAT8: u32 = 701;
 pub const BPCHAR: u32 = 1042;
 /// `varchar(n)`
 pub const VARCHAR: u32 = 1043;
+/// `oid`
+pub const OID: u32 = 26;
 /// `date`
 pub const DATE: u32 = 1082;
 /// `time`
@@ -66,6 +68,9 @@ const ARRAYS: [(u32, u32); 18] = [
     (RECORD, 2287),
 ];
 
+/// Types whose values are another type's here, by their names ([`TYPE_KEY`]): the number, and the length of a value.
+const NAMED: [(&str, u32, i16); 3] = [("oid", OID, 4), ("name", 19, 64), ("\"char\"", 18, 1)];
+
 /// What a column's type is on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WireType {
@@ -84,8 +89,11 @@ pub fn of_field(field: &Field) -> WireType {
         let (name, chars) = length.strip_suffix(')')?.split_once('(')?;
         Some((if name == "CHAR" { BPCHAR } else { VARCHAR }, chars.parse::<i32>().ok()?.checked_add(4)?))
     });
-    match length {
-        Some((oid, modifier)) if of.oid == TEXT => WireType { oid, length: -1, modifier },
+    let named = field.metadata().get(TYPE_KEY);
+    let named = named.and_then(|name| NAMED.iter().find(|(known, ..)| known == name));
+    match (length, named) {
+        (Some((oid, modifier)), _) if of.oid == TEXT => WireType { oid, length: -1, modifier },
+        (_, Some((_, oid, length))) => WireType { oid: *oid, length: *length, modifier: -1 },
         _ => of,
     }
 }
