@@ -56,6 +56,7 @@ pub use arrow;
 pub use catalog::CATALOG as DATABASE_NAME;
 pub use catalog::lengths::LENGTH as LENGTH_KEY;
 pub use catalog::named_types::TYPE as TYPE_KEY;
+pub use catalog::pg_types;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::codes::{Message, SqlState};

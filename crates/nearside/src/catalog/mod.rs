@@ -26,6 +26,7 @@ pub(crate) mod locks;
 pub(crate) mod merges;
 pub(crate) mod named_types;
 mod owned;
+pub mod pg_types;
 pub(crate) mod placement;
 pub(crate) mod report;
 pub(crate) mod rules;

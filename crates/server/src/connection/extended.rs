@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
+use nearside::pg_types::{self as types, Declared};
 use nearside::{Outcome, Prepared, ScalarValue, Session};
 
 use super::rows::{Rows, Sent, columns_of};
@@ -12,7 +13,6 @@ use super::{Connection, Result};
 use crate::fault::{Fault, codes};
 use crate::statement::Kind;
 use crate::values::read::Parameter;
-use crate::values::types::{self, Declared};
 use crate::wire::Format;
 use crate::wire::frontend::{Bind, Frontend, Parse, Target};
 

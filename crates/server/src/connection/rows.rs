@@ -1,15 +1,15 @@
 //! Rows on their way to the client.
 
+use arrow::array::ArrayRef;
 use arrow::array::timezone::Tz;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use futures::{FutureExt, StreamExt};
-use nearside::{ResultStream, Session};
+use nearside::{ResultStream, Session, pg_types as types};
 
 use super::{Connection, Result, SEND_AT};
 use crate::fault::{Fault, codes};
 use crate::statement::Kind;
 use crate::values::column::Values;
-use crate::values::types;
 use crate::wire::Format;
 use crate::wire::backend::Column;
 
@@ -48,7 +48,7 @@ pub fn columns_of(schema: &SchemaRef, formats: &[Format]) -> Result<Vec<Column>,
             format!("a result of {count} columns has too many for the wire"),
         ));
     }
-    let column = |(place, field): (usize, &arrow::datatypes::FieldRef)| {
+    let column = |(place, field): (usize, &FieldRef)| {
         let of = types::of_field(field);
         let format = format_of(formats, place);
         Column { name: field.name().clone(), oid: of.oid, length: of.length, modifier: of.modifier, format }
@@ -187,7 +187,7 @@ impl Connection {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let fields = batch.schema_ref().fields();
-                let of = |(column, field)| Values::of_field(column, field, rows.zone);
+                let of = |(column, field): (&ArrayRef, &FieldRef)| Values::of_field(column, field, rows.zone);
                 let values = batch.columns().iter().zip(fields).map(of);
                 let columns = values.collect::<Result<Vec<_>, _>>()?;
                 rows.batch = Some(Batch { columns, rows: batch.num_rows(), next: 0 });

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewBuilder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use nearside::{ScalarValue, Session};
+use nearside::{ScalarValue, Session, pg_types as types};
 
 use super::text::Row;
 use crate::fault::{Fault, codes};
-use crate::values::{read, types};
+use crate::values::read;
 
 /// How many rows, and how many bytes of them, are collected before the table gets them.
 const ROWS: usize = 64 << 10;

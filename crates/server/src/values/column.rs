@@ -15,10 +15,11 @@ use arrow::datatypes::{
     IntervalUnit, Time64NanosecondType, TimeUnit,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearside::pg_types as types;
 
 use super::lists::quoted;
 use super::unwritable::Unwritable;
-use super::{binary, numeric, text, times, types};
+use super::{binary, numeric, text, times};
 use crate::wire::Format;
 
 type Result<T> = std::result::Result<T, Unwritable>;

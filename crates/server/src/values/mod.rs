@@ -12,5 +12,4 @@ pub mod numeric;
 pub mod read;
 pub mod text;
 pub mod times;
-pub mod types;
 pub mod unwritable;

@@ -1,10 +1,10 @@
 //! Values of parameters, and of COPY, as clients send them.
 
 use arrow::datatypes::DataType;
+use nearside::pg_types::{self as types, Declared};
 use nearside::{ScalarValue, Session};
 
 use super::lists::{self, Item};
-use super::types::{self, Declared};
 use super::{binary, numeric};
 use crate::fault::{Fault, codes};
 use crate::wire::Format;

@@ -1,9 +1,12 @@
-//! Which of PostgreSQL's types a type of ours is on the wire, and back.
+//! Which of PostgreSQL's types a type of ours is, by its number in PostgreSQL's catalog, and back: for the catalog's own
+//! tables, and for clients on the wire.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
-use nearside::{LENGTH_KEY, TYPE_KEY};
+
+use crate::catalog::lengths::LENGTH;
+use crate::catalog::named_types::TYPE;
 
 /// `bool`
 pub const BOOL: u32 = 16;
@@ -68,12 +71,12 @@ const ARRAYS: [(u32, u32); 18] = [
     (RECORD, 2287),
 ];
 
-/// Types whose values are another type's here, by their names ([`TYPE_KEY`]): the number, and the length of a value.
+/// Types whose values are another type's here, by their names ([`TYPE`]): the number, and the length of a value.
 const NAMED: [(&str, u32, i16); 3] = [("oid", OID, 4), ("name", 19, 64), ("\"char\"", 18, 1)];
 
-/// What a column's type is on the wire.
+/// What a column's type is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WireType {
+pub struct PgType {
     /// Its number.
     pub oid: u32,
     /// How many bytes a value has in PostgreSQL's memory; -1 where that differs.
@@ -83,23 +86,23 @@ pub struct WireType {
 }
 
 /// The type of a field, with the length of its texts where it has one.
-pub fn of_field(field: &Field) -> WireType {
+pub fn of_field(field: &Field) -> PgType {
     let of = of_type(field.data_type());
-    let length = field.metadata().get(LENGTH_KEY).and_then(|length| {
+    let length = field.metadata().get(LENGTH).and_then(|length| {
         let (name, chars) = length.strip_suffix(')')?.split_once('(')?;
         Some((if name == "CHAR" { BPCHAR } else { VARCHAR }, chars.parse::<i32>().ok()?.checked_add(4)?))
     });
-    let named = field.metadata().get(TYPE_KEY);
+    let named = field.metadata().get(TYPE);
     let named = named.and_then(|name| NAMED.iter().find(|(known, ..)| known == name));
     match (length, named) {
-        (Some((oid, modifier)), _) if of.oid == TEXT => WireType { oid, length: -1, modifier },
-        (_, Some((_, oid, length))) => WireType { oid: *oid, length: *length, modifier: -1 },
+        (Some((oid, modifier)), _) if of.oid == TEXT => PgType { oid, length: -1, modifier },
+        (_, Some((_, oid, length))) => PgType { oid: *oid, length: *length, modifier: -1 },
         _ => of,
     }
 }
 
 /// The type of values.
-pub fn of_type(data_type: &DataType) -> WireType {
+pub fn of_type(data_type: &DataType) -> PgType {
     use DataType as T;
     let (oid, length) = match data_type {
         T::Boolean => (BOOL, 1),
@@ -115,7 +118,7 @@ pub fn of_type(data_type: &DataType) -> WireType {
         | T::Decimal256(precision, scale) => {
             let scale = i32::from(*scale);
             let modifier = if scale < 0 { -1 } else { (i32::from(*precision) << 16 | scale) + 4 };
-            return WireType { oid: NUMERIC, length: -1, modifier };
+            return PgType { oid: NUMERIC, length: -1, modifier };
         }
         T::FixedSizeBinary(16) => (UUID, 16),
         T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => (BYTEA, -1),
@@ -128,7 +131,7 @@ pub fn of_type(data_type: &DataType) -> WireType {
                 TimeUnit::Millisecond => 3,
                 TimeUnit::Microsecond | TimeUnit::Nanosecond => -1,
             };
-            return WireType { oid, length: 8, modifier };
+            return PgType { oid, length: 8, modifier };
         }
         T::Interval(_) | T::Duration(_) => (INTERVAL, 16),
         T::Struct(_) => (RECORD, -1),
@@ -139,7 +142,7 @@ pub fn of_type(data_type: &DataType) -> WireType {
             None => (TEXT, -1),
         },
     };
-    WireType { oid, length, modifier: -1 }
+    PgType { oid, length, modifier: -1 }
 }
 
 /// The type of a list's elements, and of their elements where they are lists; `None` for what is no list.
@@ -161,6 +164,7 @@ pub fn element(data_type: &DataType) -> Option<&DataType> {
     }
 }
 
+/// The number of the arrays of a type.
 fn array_of(oid: u32) -> u32 {
     // What is told as text is also told as text within lists.
     ARRAYS.iter().find(|(element, _)| *element == oid).map_or(1009, |(_, array)| *array)
@@ -215,17 +219,17 @@ mod tests {
     #[test]
     fn types_have_numbers_and_lengths() {
         let of = |data_type| of_type(&data_type);
-        assert_eq!(of(DataType::Int32), WireType { oid: 23, length: 4, modifier: -1 });
+        assert_eq!(of(DataType::Int32), PgType { oid: 23, length: 4, modifier: -1 });
         // numeric(10,2)
         assert_eq!(of(DataType::Decimal128(10, 2)).modifier, 655_366);
         let list = DataType::new_list(DataType::new_list(DataType::Utf8View, true), true);
         assert_eq!(of(list).oid, 1009);
         let length = |text: &str| {
-            let metadata = [(LENGTH_KEY.to_string(), text.to_string())].into();
+            let metadata = [(LENGTH.to_string(), text.to_string())].into();
             of_field(&Field::new("a", DataType::Utf8View, true).with_metadata(metadata))
         };
-        assert_eq!(length("VARCHAR(10)"), WireType { oid: 1043, length: -1, modifier: 14 });
-        assert_eq!(length("CHAR(3)"), WireType { oid: 1042, length: -1, modifier: 7 });
+        assert_eq!(length("VARCHAR(10)"), PgType { oid: 1043, length: -1, modifier: 14 });
+        assert_eq!(length("CHAR(3)"), PgType { oid: 1042, length: -1, modifier: 7 });
     }
 
     #[test]
