@@ -75,6 +75,8 @@ pub const CATALOG: &str = "nearside";
 pub(crate) const DEFAULT_SCHEMA: &str = "public";
 /// The schema of the system views.
 pub(crate) const SYSTEM_SCHEMA: &str = "nearside";
+/// The schema of PostgreSQL's tables of the catalog.
+pub(crate) const PG_CATALOG: &str = "pg_catalog";
 /// The schema of SQL's own views of the catalog.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
@@ -485,7 +487,7 @@ fn named(indexes: &[IndexEntry], table: &Name, mut taken: HashSet<String>) -> Re
 }
 
 fn is_system(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA
+    [SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG].contains(&schema)
 }
 
 /// The one catalog of a database.

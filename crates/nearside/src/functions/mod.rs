@@ -5,6 +5,7 @@ pub(crate) mod arrays;
 pub(crate) mod asked;
 pub(crate) mod bytes;
 pub(crate) mod calendar;
+pub(crate) mod catalog_asked;
 pub(crate) mod checked;
 pub(crate) mod days;
 mod defined;

@@ -47,7 +47,7 @@ struct Quoted {
 }
 
 /// A name as it stands in a statement: in quotes where it would be another one without.
-fn ident(name: &str) -> String {
+pub(crate) fn ident(name: &str) -> String {
     let is_first = |c: char| c.is_ascii_lowercase() || c == '_';
     let is_plain = name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit());
     match is_plain && !WORDS.split(' ').any(|word| word == name) {

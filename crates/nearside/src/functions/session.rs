@@ -19,7 +19,7 @@ pub(crate) const SERVER_VERSION: &str = "15.0";
 /// The same as a number.
 pub(crate) const SERVER_VERSION_NUM: &str = "150000";
 /// There are no users: every session is this one's.
-const USER: &str = "nearside";
+pub(crate) const USER: &str = "nearside";
 
 /// What the functions of a session answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

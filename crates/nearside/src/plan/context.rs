@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -25,10 +25,12 @@ use sqlparser::parser::Parser;
 
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
-use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, Snapshot, ViewEntry};
+use crate::catalog::named_types::metadata;
+use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::functions::catalog_asked::{self, Answers};
 use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
 use crate::functions::uuids::UUID;
@@ -51,8 +53,21 @@ impl TypePlanner for OwnTypes {
     fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
         Ok(match sql_type {
             ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
+            ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => named_type(name).map(Arc::new),
             _ => None,
         })
+    }
+}
+
+/// A type that is told by its name alone.
+fn named_type(name: &ObjectName) -> Option<Field> {
+    let [part] = name.0.as_slice() else { return None };
+    let ident = part.as_ident()?;
+    match (ident.value.to_lowercase().as_str(), ident.quote_style) {
+        (oid @ "oid", None) => Some(Field::new("", DataType::Int64, true).with_metadata(metadata(oid))),
+        (name @ "name", None) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata(name))),
+        ("char", Some(_)) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata("\"char\""))),
+        _ => None,
     }
 }
 
@@ -94,6 +109,12 @@ pub(crate) struct PlanContext<'a> {
     pub stop: Stop,
     /// Queries of the statement that are planned by themselves, by the names that stand in their place.
     pub given: Mutex<HashMap<String, Arc<dyn TableSource>>>,
+    /// Names and columns of everything, once somebody has asked.
+    pub described: Arc<OnceLock<Arc<Descriptions>>>,
+    /// Whether views are planned for their columns alone.
+    pub describes: bool,
+    /// What functions that ask the catalog are answered, once there is one.
+    pub answers: Arc<OnceLock<Arc<dyn Answers>>>,
 }
 
 impl PlanContext<'_> {
@@ -102,6 +123,9 @@ impl PlanContext<'_> {
             && let Some(given) = self.given.lock().get(reference.table())
         {
             return Ok(Arc::clone(given));
+        }
+        if let Some(source) = self.pg_catalog(reference)? {
+            return Ok(source);
         }
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {
@@ -123,18 +147,52 @@ impl PlanContext<'_> {
         }
     }
 
+    /// A table of `pg_catalog`, which is looked into before any other schema where none is named.
+    fn pg_catalog(&self, reference: &TableReference) -> Result<Option<Arc<dyn TableSource>>> {
+        let table = reference.table();
+        match reference.schema() {
+            None if self.system.is_in_pg_catalog(table) => {}
+            Some(PG_CATALOG) if self.system.is_in_pg_catalog(table) => {}
+            Some(PG_CATALOG) => {
+                let name = format!("{PG_CATALOG}.{table}");
+                let nearest = nearest(table, self.system.names_in_pg_catalog().into_iter());
+                let nearest = nearest.map(|table| format!("{PG_CATALOG}.{table}"));
+                return Err(Error::NotFound { kind: "table", name, nearest });
+            }
+            _ => return Ok(None),
+        }
+        self.system.pg_catalog(table, (self.described(), &self.catalog), self.planner, &self.session)
+    }
+
+    /// Names and columns of everything.
+    fn described(&self) -> &Descriptions {
+        static NOTHING: Descriptions = Descriptions::new();
+        match self.describes {
+            // Of a view over these tables the columns are asked for, which do not depend on rows.
+            true => &NOTHING,
+            false => self.described.get_or_init(|| Arc::new(self.describe())),
+        }
+    }
+
+    /// What functions that ask the catalog are answered: the same for all of a statement, which tells equal calls by it.
+    fn answers(&self) -> Arc<dyn Answers> {
+        let made = || self.system.answers(self.catalog.state(), self.planner, &self.session);
+        Arc::clone(self.answers.get_or_init(made))
+    }
+
     fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
         if name.table == "df_settings" {
             // What SHOW reads.
             return self.system.settings(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        self.system.information(&name.table, (&self.describe(), &self.catalog), self.planner)?.ok_or_else(none)
+        self.system.information(&name.table, (self.described(), &self.catalog), self.planner)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without
     /// columns.
     fn describe(&self) -> Descriptions {
+        let views = PlanContext { planning: Vec::new(), describes: true, ..self.within() };
         let mut schemas = Descriptions::new();
         for schema in self.catalog.schemas() {
             schemas.insert(schema.into(), BTreeMap::new());
@@ -145,7 +203,7 @@ impl PlanContext<'_> {
                 // information_schema.sequences has them.
                 Entry::Sequence(_) => continue,
                 Entry::View(v) => {
-                    let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
+                    let schema = views.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
                 }
                 Entry::External(e) => {
@@ -162,6 +220,23 @@ impl PlanContext<'_> {
         schemas
     }
 
+    /// That of a query within the statement's.
+    fn within(&self) -> PlanContext<'_> {
+        PlanContext {
+            planner: self.planner,
+            catalog: self.catalog.clone(),
+            system: Arc::clone(&self.system),
+            session: self.session.clone(),
+            sequences: self.sequences.clone(),
+            planning: self.planning.clone(),
+            stop: self.stop.clone(),
+            given: Mutex::default(),
+            described: Arc::clone(&self.described),
+            answers: Arc::clone(&self.answers),
+            describes: self.describes,
+        }
+    }
+
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
         if self.planning.contains(name) {
             return Err(Error::plan(
@@ -173,16 +248,7 @@ impl PlanContext<'_> {
         let mut planning = self.planning.clone();
         planning.push(name.clone());
         let outermost = self.planning.is_empty();
-        let inner = PlanContext {
-            planner: self.planner,
-            catalog: self.catalog.clone(),
-            system: Arc::clone(&self.system),
-            session: self.session.clone(),
-            sequences: self.sequences.clone(),
-            planning,
-            stop: self.stop.clone(),
-            given: Mutex::default(),
-        };
+        let inner = PlanContext { planning, ..self.within() };
         let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(e.code(), format!("view '{}' can no longer be used: {e}", name.shown()))
@@ -320,7 +386,9 @@ impl ContextProvider for PlanContext<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
-        let asked = counted.or_else(|| self.system.session_function(name, self.planner, &self.session));
+        let of_catalog =
+            || catalog_asked::is_asked(name).then(|| catalog_asked::function(name, self.answers())).flatten();
+        let asked = counted.or_else(of_catalog).or_else(|| self.system.session_function(name, self.planner, &self.session));
         asked.or_else(|| self.planner.scalar_functions().get(name).cloned())
     }
 

@@ -26,6 +26,7 @@ use crate::functions::arrays;
 use crate::functions::asked;
 use crate::functions::bytes;
 use crate::functions::calendar;
+use crate::functions::catalog_asked;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
@@ -92,6 +93,7 @@ impl Planner {
         scalars.extend(numbers::functions());
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
+        scalars.extend(catalog_asked::functions());
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());

@@ -8,6 +8,7 @@ use datafusion_expr::{ScalarUDF, TableSource};
 
 use crate::catalog::{CatalogState, Name};
 use crate::error::Result;
+use crate::functions::catalog_asked::Answers;
 use crate::plan::planner::Planner;
 
 /// A table or view as `information_schema` describes it.
@@ -54,6 +55,27 @@ pub(crate) trait SystemTables {
 
     /// A function that a session asks about itself, with what it answers; `None` for other functions.
     fn session_function(&self, name: &str, planner: &Planner, of: &OfSession) -> Option<Arc<ScalarUDF>>;
+
+    /// The rows of a table of `pg_catalog`, of what there is; `None` where there is no such table.
+    ///
+    /// # Errors
+    /// None that rows of the catalog have.
+    fn pg_catalog(
+        &self,
+        table: &str,
+        all: (&Descriptions, &CatalogState),
+        planner: &Planner,
+        of: &OfSession,
+    ) -> Result<Option<Arc<dyn TableSource>>>;
+
+    /// Whether `pg_catalog` has a table of the name.
+    fn is_in_pg_catalog(&self, table: &str) -> bool;
+
+    /// Names of the tables of `pg_catalog`.
+    fn names_in_pg_catalog(&self) -> Vec<&'static str>;
+
+    /// What functions that ask the catalog are answered.
+    fn answers(&self, state: &Arc<CatalogState>, planner: &Planner, of: &OfSession) -> Arc<dyn Answers>;
 
     /// The rows of a view of `information_schema`, of what there is; `None` where there is no such view.
     ///

@@ -27,6 +27,7 @@ use crate::catalog::lengths::{LENGTH, Length};
 use crate::error::Error;
 use crate::rewrite::casts::kept;
 use crate::rewrite::kinds::is_comparison;
+use crate::rewrite::named::named;
 use crate::sql::CAST;
 
 /// The analyzer rule.
@@ -46,11 +47,13 @@ impl AnalyzerRule for PaddedTexts {
     }
 }
 
-/// A query whose rows somebody gets who is no table: texts of `CHAR(n)` have n characters.
+/// A query whose rows somebody gets who is no table: texts of `CHAR(n)` have n characters, and numbers of what has a
+/// name are it.
 ///
 /// # Errors
 /// As the rule.
 pub(crate) fn delivered(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = named(plan)?;
     if !concerns(&plan)? {
         return Ok(plan);
     }

@@ -12,6 +12,7 @@ mod group_keys;
 pub(crate) mod kinds;
 pub(crate) mod literals;
 pub(crate) mod moments;
+pub(crate) mod named;
 mod no_row;
 pub(crate) mod not_in;
 mod null_keys;

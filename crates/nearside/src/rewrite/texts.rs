@@ -13,8 +13,10 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit, try_cast};
 use datafusion_optimizer::AnalyzerRule;
 
 use super::casts::keys;
+use super::named::naming_in;
 use crate::error::Error;
 use crate::functions::arrays::casts::{cast_lists, is_cast_here};
+use crate::functions::catalog_asked::named_type;
 use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
 use crate::functions::texts::{is_written_here, text_of};
 
@@ -47,10 +49,12 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     let names = NamePreserver::new(&node);
+    let around = schema.fields().iter().any(|field| named_type(field).is_some()).then(|| node.clone());
     let rewrite = |expr: Expr| {
-        expr.transform_up(|part| match of_written(&part)? {
-            Some(read) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
-            None => Ok(of_cast(part, &schema, zone)),
+        expr.transform_up(|part| match (of_written(&part)?, of_name(&part, &schema, around.as_ref())?) {
+            (_, Some(name)) => Ok(Transformed::yes(name)),
+            (Some(read), None) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
+            (None, None) => Ok(of_cast(part, &schema, zone)),
         })
     };
     node.map_expressions(|expr| match expr {
@@ -124,6 +128,27 @@ fn of_written(expr: &Expr) -> Result<Option<Expr>> {
         Expr::TryCast(_) => try_cast(read, to.clone()),
         _ => cast(read, to.clone()),
     }))
+}
+
+/// A cast to text of a number that stands for a name.
+///
+/// # Errors
+/// Nobody in the plan knows names.
+fn of_name(expr: &Expr, schema: &DFSchema, around: Option<&LogicalPlan>) -> Result<Option<Expr>> {
+    let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) = expr else {
+        return Ok(None);
+    };
+    if !is_text(field.data_type()) {
+        return Ok(None);
+    }
+    let Ok((_, from)) = inner.to_field(schema) else { return Ok(None) };
+    match named_type(&from) {
+        Some(of) => {
+            let naming = naming_in(inner, around, of)?;
+            Ok(Some(cast(naming.call(vec![inner.as_ref().clone()]), field.data_type().clone())))
+        }
+        None => Ok(None),
+    }
 }
 
 fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Expr> {

@@ -226,6 +226,9 @@ impl RunningStatement {
             planning: Vec::new(),
             stop: self.stop(),
             given: Default::default(),
+            described: Default::default(),
+            answers: Default::default(),
+            describes: false,
         }
     }
 

@@ -27,6 +27,7 @@ mod asof;
 mod bracketed;
 mod calls;
 mod casts;
+mod catalog_types;
 mod complete;
 mod conflict;
 mod dialect;
@@ -74,7 +75,9 @@ pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
-pub(crate) use names::{fresh_name, is_made, name_of_text, named_otherwise, object_name, quoted, seen_name};
+pub(crate) use names::{
+    fresh_name, is_made, name_of_text, named_otherwise, object_name, parts_of_text, quoted, seen_name,
+};
 use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
@@ -191,7 +194,9 @@ impl AnyStatement {
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;
+            statements.iter_mut().try_for_each(catalog_types::without_schema)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
+            statements.iter_mut().try_for_each(catalog_types::write_out)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {

@@ -45,6 +45,21 @@ pub(crate) fn name_of_text(text: &str) -> Result<Name> {
     }
 }
 
+/// The parts of the name that a text says as SQL writes it.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn parts_of_text(text: &str) -> Result<Vec<String>> {
+    let wrong = || Error::plan(SqlState::InvalidName, format!("'{text}' is not a name"));
+    let mut parser = Parser::new(&SqlDialect).try_with_sql(text).map_err(|_| wrong())?;
+    let name = parser.parse_object_name(false).map_err(|_| wrong())?;
+    let parts = name.0.iter().map(|part| part.as_ident().cloned().map(normalised)).collect::<Option<Vec<_>>>();
+    match parser.peek_token().token {
+        Token::EOF => parts.ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
+}
+
 /// A name as SQL text, whatever it holds.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))

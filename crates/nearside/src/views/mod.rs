@@ -16,6 +16,7 @@ mod field;
 mod functions;
 mod information;
 mod memory;
+mod pg_catalog;
 mod placing;
 mod rows;
 mod scheduling;
@@ -38,6 +39,7 @@ use crate::catalog::report;
 use crate::catalog::{CATALOG, CatalogState, DEFAULT_SCHEMA, Name};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::functions::catalog_asked::Answers;
 use crate::functions::session;
 use crate::plan::planner::Planner;
 use crate::plan::system::{Descriptions, OfSession, SystemTables};
@@ -108,6 +110,38 @@ impl SystemTables for Views {
         })
     }
 
+    fn pg_catalog(
+        &self,
+        table: &str,
+        (all, state): (&Descriptions, &CatalogState),
+        planner: &Planner,
+        of: &OfSession,
+    ) -> Result<Option<Arc<dyn TableSource>>> {
+        let made = pg_catalog::Made { state, all, planner, path: &path(of), system: &names() };
+        pg_catalog::table(table, &made, || {
+            let mut entries = all_settings(&self.0, planner);
+            entries.extend(client::all(planner.config_options(), of).into_iter().map(|shown| ConfigEntry {
+                key: shown.name.into(),
+                value: Some(shown.value),
+                description: shown.description,
+            }));
+            entries.sort_by_key(|entry| entry.key.to_lowercase());
+            entries
+        })
+    }
+
+    fn is_in_pg_catalog(&self, table: &str) -> bool {
+        pg_catalog::has(table)
+    }
+
+    fn names_in_pg_catalog(&self) -> Vec<&'static str> {
+        pg_catalog::names().collect()
+    }
+
+    fn answers(&self, state: &Arc<CatalogState>, planner: &Planner, of: &OfSession) -> Arc<dyn Answers> {
+        pg_catalog::answers(state, planner, path(of), names())
+    }
+
     fn information(
         &self,
         view: &str,
@@ -116,6 +150,16 @@ impl SystemTables for Views {
     ) -> Result<Option<Arc<dyn TableSource>>> {
         information::table(view, all, planner)
     }
+}
+
+/// Where a session looks names without a schema up.
+fn path(_: &OfSession) -> Vec<String> {
+    vec![DEFAULT_SCHEMA.into()]
+}
+
+/// Names of all system views.
+fn names() -> Vec<&'static str> {
+    schemas().into_iter().map(|(name, _)| name).collect()
 }
 
 /// Names and columns of all system views.

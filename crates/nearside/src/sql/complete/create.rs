@@ -237,7 +237,7 @@ fn options(options: &CreateTableOptions) -> Result<()> {
 pub(super) fn column(column: &ColumnDef) -> Result<()> {
     let ColumnDef { name: _, data_type, options } = column;
     if serial(data_type).is_none() {
-        types::data_type(data_type)?;
+        types::of_column(data_type)?;
     }
     options.iter().try_for_each(|ColumnOptionDef { name: _, option }| column_option(option))
 }
@@ -463,7 +463,7 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
         AlterTableOperation::AlterColumn { column_name: _, op } => match op {
             AlterColumnOperation::SetDefault { value } => expr(value),
             AlterColumnOperation::SetDataType { data_type, using, had_set: _ } => {
-                types::data_type(data_type)?;
+                types::of_column(data_type)?;
                 using.iter().try_for_each(expr)
             }
             AlterColumnOperation::SetNotNull

@@ -1,6 +1,6 @@
 //! Types as SQL writes them: which of their numbers mean something.
 
-use sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
+use sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, ObjectName, StructField};
 
 use super::{refuse, refused_text};
 use crate::error::Result;
@@ -56,7 +56,30 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Bytea
         | DataType::Uuid
         | DataType::Interval { fields: _, precision: _ } => Ok(()),
+        // Told by their names, where they are no columns'.
+        DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
         other => Err(refused_text("this type", other)),
+    }
+}
+
+/// Types of `pg_catalog` that values may be cast to.
+fn is_named(name: &ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    let Some(ident) = part.as_ident() else { return false };
+    match ident.quote_style {
+        None => ["oid", "name"].contains(&ident.value.to_lowercase().as_str()),
+        Some(_) => ident.value == "char",
+    }
+}
+
+/// The type of a column, which a table keeps.
+pub(super) fn of_column(of: &DataType) -> Result<()> {
+    match of {
+        DataType::Custom(name, _) if is_named(name) => Err(refused_text(
+            "a column of a type that pg_catalog alone has (BIGINT holds its numbers, TEXT its names)",
+            of,
+        )),
+        of => data_type(of),
     }
 }
 

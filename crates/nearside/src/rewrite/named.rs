@@ -1,0 +1,60 @@
+//! Numbers of what there is (`regclass`, `regtype`, ..) where somebody wants to read them: as names.
+//!
+//! The rows of a query have names in their place ([`named`]), and so has what is cast to TEXT. What names them is bound
+//! to the statement's catalog, as the function was that gave the numbers: it is looked for in the plan.
+
+use std::sync::Arc;
+
+use datafusion_common::Result;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
+
+use crate::error::statement_err;
+use crate::functions::catalog_asked::{named_type, naming};
+
+/// A query whose rows somebody reads.
+///
+/// # Errors
+/// None that the plan has not.
+pub(crate) fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !plan.schema().fields().iter().any(|field| named_type(field).is_some()) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    let outputs = columns.into_iter().zip(plan.schema().fields()).map(|(column, field)| match named_type(field) {
+        Some(of) => {
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            let column = Expr::Column(column);
+            Ok(naming_in(&column, Some(&plan), of)?.call(vec![column]).alias_qualified(relation, name))
+        }
+        None => Ok(Expr::Column(column)),
+    });
+    let outputs = outputs.collect::<Result<Vec<Expr>>>()?;
+    LogicalPlanBuilder::from(plan).project(outputs)?.build()
+}
+
+/// What names the numbers of a type, bound as what gives numbers in the expression or in the plan is.
+///
+/// # Errors
+/// Nothing in the plan gives any.
+pub(super) fn naming_in(expr: &Expr, plan: Option<&LogicalPlan>, of: &str) -> Result<Arc<ScalarUDF>> {
+    let mut found = None;
+    let mut look = |expr: &Expr| {
+        expr.apply(|part| {
+            if found.is_none()
+                && let Expr::ScalarFunction(call) = part
+            {
+                found = naming(of, &call.func);
+            }
+            Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    };
+    look(expr)?;
+    if let Some(plan) = plan {
+        plan.apply_with_subqueries(|node| node.apply_expressions(&mut look))?;
+    }
+    match found {
+        Some(found) => Ok(found),
+        None => statement_err!(FeatureNotSupported, "a {of} that is not made in this statement cannot be written as text"),
+    }
+}

@@ -1,0 +1,376 @@
+//! What functions that ask the catalog are answered.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use super::constraints;
+use super::numbers::{Numbers, USER};
+use super::relations::index_definition;
+use super::types;
+use super::world::{Of, Relation, World};
+use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::functions::catalog_asked::{Answer, Answers, Given, NAME_OF, NUMBER_OF};
+use crate::functions::quoting::ident;
+use crate::functions::session::USER as USER_NAME;
+use crate::sql::parts_of_text;
+
+/// The catalog as a statement sees it, for its functions.
+#[derive(Debug)]
+pub(super) struct OfCatalog {
+    pub state: Arc<CatalogState>,
+    /// Where names without a schema are looked up.
+    pub path: Vec<String>,
+    /// Names of the system's views.
+    pub system: Vec<&'static str>,
+    /// Names of functions.
+    pub functions: Vec<String>,
+    /// What is asked for again and again, once it was.
+    pub known: OnceLock<Known>,
+}
+
+/// Numbers, and what they are of.
+#[derive(Debug)]
+pub(super) struct Known {
+    numbers: Arc<Numbers>,
+    /// Schema and name of relations by their numbers.
+    names: HashMap<i64, (String, String)>,
+    /// The number of what a name without a schema stands for.
+    bare: HashMap<String, i64>,
+}
+
+impl OfCatalog {
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| {
+            let functions = self.functions.iter().map(String::as_str);
+            let numbers = Arc::new(Numbers::new(&self.state, self.system.iter().copied(), functions));
+            let world = World::new(&self.state, &self.path, &self.system, Arc::clone(&numbers));
+            let mut names = HashMap::new();
+            let mut bare: HashMap<String, (usize, i64)> = HashMap::new();
+            for of in world.relations() {
+                let oid = i64::from(of.oid);
+                names.insert(oid, (of.schema.to_string(), of.name.to_string()));
+                // What comes first in the path hides what has its name further on.
+                let place = match of.schema {
+                    PG_CATALOG => Some(0),
+                    schema => self.path.iter().position(|known| known == schema).map(|place| place + 1),
+                };
+                if let Some(place) = place
+                    && bare.get(of.name).is_none_or(|(known, _)| place < *known)
+                {
+                    bare.insert(of.name.to_string(), (place, oid));
+                }
+            }
+            let bare = bare.into_iter().map(|(name, (_, oid))| (name, oid)).collect();
+            Known { numbers, names, bare }
+        })
+    }
+
+    fn world(&self) -> World<'_> {
+        World::new(&self.state, &self.path, &self.system, Arc::clone(&self.known().numbers))
+    }
+
+    /// Whether a relation is found by its name alone; `None` where there is none of the number.
+    fn is_visible(&self, oid: i64) -> Option<bool> {
+        let known = self.known();
+        let (_, name) = known.names.get(&oid)?;
+        Some(known.bare.get(name) == Some(&oid))
+    }
+}
+
+impl Answers for OfCatalog {
+    fn answer(&self, question: &str, args: &[Given]) -> Result<Answer> {
+        if let Some(of) = question.strip_prefix(NAME_OF) {
+            return Ok(number(args).map_or(Answer::Null, |number| self.name_of(of, number).into()));
+        }
+        if let Some(of) = question.strip_prefix(NUMBER_OF) {
+            return self.number_of(of, args.first().unwrap_or(&Given::Null));
+        }
+        // All of them are NULL of NULL.
+        if args.first() == Some(&Given::Null) {
+            return Ok(Answer::Null);
+        }
+        if let Some(of) = question.strip_prefix("to_") {
+            return Ok(match args.first() {
+                Some(Given::Text(text)) => self.found(of, text)?.into(),
+                _ => Answer::Null,
+            });
+        }
+        if question.starts_with("has_") && question.ends_with("_privilege") {
+            return self.may(question, args);
+        }
+        let is_short = matches!(args.last(), Some(Given::Flag(true)));
+        Ok(match question {
+            "format_type" => {
+                let modifier = match args.get(1) {
+                    Some(Given::Number(modifier)) => Some(*modifier),
+                    _ => None,
+                };
+                number(args).map(|oid| types::format_type(oid, modifier)).into()
+            }
+            "pg_get_userbyid" => match number(args) {
+                Some(oid) if oid == i64::from(USER) => USER_NAME.into(),
+                Some(oid) => format!("unknown (OID={oid})").into(),
+                None => Answer::Null,
+            },
+            "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
+            "pg_type_is_visible" => number(args).map(|oid| u32::try_from(oid).ok().and_then(types::of).is_some()).into(),
+            question if question.ends_with("_is_visible") => true.into(),
+            // Expressions are kept as texts.
+            "pg_get_expr" => match args.first() {
+                Some(Given::Text(text)) => text.as_str().into(),
+                _ => Answer::Null,
+            },
+            "pg_get_constraintdef" => {
+                let world = self.world();
+                number(args).and_then(|oid| constraints::definition(oid, is_short, &world)).into()
+            }
+            "pg_get_indexdef" => self.index(args, is_short),
+            "pg_get_viewdef" => {
+                let world = self.world();
+                match self.relation(&args[0], &world)?.map(|of| of.of) {
+                    Some(Of::View(view)) => format!(" {};", view.sql).into(),
+                    _ => Answer::Null,
+                }
+            }
+            "pg_relation_is_publishable" | "row_security_active" | "pg_is_other_temp_schema" => false.into(),
+            "pg_tablespace_location" => "".into(),
+            "pg_relation_size" | "pg_table_size" => self.size(args, true, false)?,
+            "pg_indexes_size" => self.size(args, false, true)?,
+            "pg_total_relation_size" => self.size(args, true, true)?,
+            "pg_database_size" => {
+                let bytes: u64 = self.bytes(|_, _| true).values().map(|(table, index)| table + index).sum();
+                Answer::Number(i64::try_from(bytes).unwrap_or(i64::MAX))
+            }
+            "pg_encoding_to_char" => match number(args) {
+                Some(6) => "UTF8".into(),
+                Some(0) => "SQL_ASCII".into(),
+                Some(_) => "".into(),
+                None => Answer::Null,
+            },
+            "pg_char_to_encoding" => match &args[0] {
+                Given::Text(name) if ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str()) => {
+                    Answer::Number(6)
+                }
+                _ => Answer::Number(-1),
+            },
+            "getdatabaseencoding" | "pg_client_encoding" => "UTF8".into(),
+            "pg_has_role" => true.into(),
+            "pg_my_temp_schema" => {
+                let temporary = self.path.iter().find(|schema| schema.starts_with("pg_temp"));
+                Answer::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
+            }
+            "pg_relation_filenode" => number(args).map_or(Answer::Null, Answer::Number),
+            "pg_collation_for" => "\"C\"".into(),
+            "pg_is_wal_replay_paused" => false.into(),
+            // Rules, triggers, partitions, signatures of functions: there are none, or nothing is told of them.
+            _ => Answer::Null,
+        })
+    }
+}
+
+fn number(args: &[Given]) -> Option<i64> {
+    match args.first()? {
+        Given::Number(number) => Some(*number),
+        Given::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn no_such(kind: &'static str, name: &str) -> Error {
+    Error::NotFound { kind, name: name.into(), nearest: None }
+}
+
+impl OfCatalog {
+    /// What a number or a name of a relation stands for.
+    fn relation<'w>(&self, given: &Given, world: &'w World<'_>) -> Result<Option<Relation<'w>>> {
+        Ok(match given {
+            Given::Number(oid) => world.relation(*oid),
+            Given::Text(text) => match text.trim().parse::<i64>() {
+                Ok(oid) => world.relation(oid),
+                Err(_) => {
+                    let (schema, name) = parts(text)?;
+                    Some(world.named(schema.as_deref(), &name).ok_or_else(|| self.no_relation(text))?)
+                }
+            },
+            _ => None,
+        })
+    }
+
+    fn no_relation(&self, name: &str) -> Error {
+        let names = self.state.entries().map(|(name, _)| name.table.as_str());
+        Error::NotFound { kind: "table", name: name.into(), nearest: nearest(name, names) }
+    }
+
+    /// The number of what a text names; `None` where it names nothing.
+    fn found(&self, of: &str, text: &str) -> Result<Option<u32>> {
+        let world = self.world();
+        Ok(match of {
+            "regclass" => {
+                let (schema, name) = parts(text)?;
+                world.named(schema.as_deref(), &name).map(|of| of.oid)
+            }
+            "regtype" => types::by_name(text),
+            "regnamespace" => Some(world.numbers.schema(&parts(text)?.1)).filter(|number| *number != 0),
+            _ => (parts(text)?.1 == USER_NAME).then_some(USER),
+        })
+    }
+
+    /// `x::regclass` and its like.
+    fn number_of(&self, of: &str, given: &Given) -> Result<Answer> {
+        if of == "regproc" {
+            return self.function_name(given);
+        }
+        let text = match given {
+            Given::Number(number) => return Ok(Answer::Number(*number)),
+            Given::Text(text) => text.trim(),
+            _ => return Ok(Answer::Null),
+        };
+        if text == "-" {
+            return Ok(Answer::Number(0));
+        }
+        if let Ok(number) = text.parse() {
+            return Ok(Answer::Number(number));
+        }
+        let found = self.found(of, text)?.ok_or_else(|| match of {
+            "regclass" => self.no_relation(text),
+            "regtype" => no_such("type", text),
+            "regnamespace" => no_such("schema", text),
+            _ => no_such("role", text),
+        })?;
+        Ok(Answer::Number(found.into()))
+    }
+
+    /// `x::regproc`, which is the name itself.
+    fn function_name(&self, given: &Given) -> Result<Answer> {
+        let world = self.world();
+        Ok(match given {
+            Given::Text(text) => {
+                let name = text.strip_prefix("pg_catalog.").unwrap_or(text);
+                let is_of_type = types::pg_type().iter().flatten().any(|(column, value)| {
+                    matches!(*column, "typinput" | "typoutput" | "typreceive" | "typsend")
+                        && matches!(value, super::layout::Value::Text(known) if known == name)
+                });
+                match name == "-" || is_of_type || world.numbers.function(name) != 0 {
+                    true => name.into(),
+                    false => return Err(no_such("function", name)),
+                }
+            }
+            Given::Number(0) => "-".into(),
+            Given::Number(number) => {
+                let is_it = |name: &&String| i64::from(world.numbers.function(name)) == *number;
+                self.functions.iter().find(is_it).map_or_else(|| number.to_string(), String::clone).into()
+            }
+            _ => Answer::Null,
+        })
+    }
+
+    /// What a number is shown as.
+    fn name_of(&self, of: &str, number: i64) -> String {
+        let world = self.world();
+        if number == 0 {
+            return "-".into();
+        }
+        let name = match of {
+            "regclass" => self.known().names.get(&number).map(|(schema, name)| match self.is_visible(number) {
+                Some(true) => ident(name),
+                _ => format!("{}.{}", ident(schema), ident(name)),
+            }),
+            "regtype" => u32::try_from(number).ok().and_then(types::of).map(|_| types::format_type(number, None)),
+            "regnamespace" => {
+                let all = self.state.schemas().chain([PG_CATALOG, INFORMATION_SCHEMA, SYSTEM_SCHEMA]);
+                all.map(|schema| (schema, world.numbers.schema(schema)))
+                    .find(|(_, known)| i64::from(*known) == number)
+                    .map(|(schema, _)| ident(schema))
+            }
+            _ => (number == i64::from(USER)).then(|| USER_NAME.to_string()),
+        };
+        name.unwrap_or_else(|| number.to_string())
+    }
+
+    /// `has_table_privilege([user,] table, what)` and its like: everybody may do everything with what there is.
+    fn may(&self, question: &str, args: &[Given]) -> Result<Answer> {
+        if args.iter().any(|arg| *arg == Given::Null) {
+            return Ok(Answer::Null);
+        }
+        let of_column = question == "has_column_privilege";
+        let with_user = args.len() == if of_column { 4 } else { 3 };
+        if with_user
+            && let Given::Text(user) = &args[0]
+            && user != USER_NAME
+            && user != "public"
+        {
+            return Err(no_such("role", user));
+        }
+        let what = &args[usize::from(with_user)];
+        match question {
+            "has_table_privilege" | "has_any_column_privilege" | "has_column_privilege" | "has_sequence_privilege" => {
+                let world = self.world();
+                Ok(self.relation(what, &world)?.map(|_| true).into())
+            }
+            "has_schema_privilege" => match what {
+                Given::Text(name) if self.world().numbers.schema(name) == 0 => Err(no_such("schema", name)),
+                _ => Ok(true.into()),
+            },
+            "has_database_privilege" => match what {
+                Given::Text(name) if name != CATALOG => Err(no_such("database", name)),
+                _ => Ok(true.into()),
+            },
+            _ => Ok(true.into()),
+        }
+    }
+
+    /// `pg_get_indexdef(index, column, is short)`: the statement, or the column.
+    fn index(&self, args: &[Given], is_short: bool) -> Answer {
+        let world = self.world();
+        let Some(Of::Index(table, index)) = number(args).and_then(|oid| world.relation(oid)).map(|of| of.of) else {
+            return Answer::Null;
+        };
+        match args.get(1) {
+            Some(Given::Number(place)) if *place > 0 => {
+                let column = usize::try_from(*place - 1).ok().and_then(|place| index.columns.get(place));
+                column.map_or_else(String::new, |column| ident(column)).into()
+            }
+            _ => index_definition(table, index, &world, is_short).into(),
+        }
+    }
+
+    /// Bytes of tables and of their indexes, by schema and name.
+    fn bytes(&self, is_wanted: impl Fn(&str, &str) -> bool) -> BTreeMap<(String, String), (u64, u64)> {
+        let mut bytes: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+        for column in report::columns(&self.state) {
+            if is_wanted(&column.schema, &column.table) {
+                let of = bytes.entry((column.schema, column.table)).or_default();
+                of.0 += column.codes_bytes + column.dictionary_bytes;
+                of.1 += column.index_bytes;
+            }
+        }
+        bytes
+    }
+
+    fn size(&self, args: &[Given], of_table: bool, of_indexes: bool) -> Result<Answer> {
+        let world = self.world();
+        let Some(of) = self.relation(&args[0], &world)? else { return Ok(Answer::Null) };
+        let (table, is_index) = match of.of {
+            Of::Table(table) => (table, false),
+            Of::Index(table, _) => (table, true),
+            _ => return Ok(Answer::Number(0)),
+        };
+        let all = self.bytes(|schema, name| schema == table.name.schema && name == table.name.table);
+        let (rows, indexes) = all.values().next().copied().unwrap_or_default();
+        let bytes = match is_index {
+            true => indexes,
+            false => u64::from(of_table) * rows + u64::from(of_indexes) * indexes,
+        };
+        Ok(Answer::Number(i64::try_from(bytes).unwrap_or(i64::MAX)))
+    }
+}
+
+/// A name as SQL writes it, as its schema, if it has one, and itself.
+fn parts(text: &str) -> Result<(Option<String>, String)> {
+    let mut parts = parts_of_text(text)?;
+    let name = parts.pop().unwrap_or_default();
+    Ok((parts.pop(), name))
+}
+

@@ -1,0 +1,162 @@
+//! What there is one of, or a fixed number: the user, the database, schemas, settings, methods, functions.
+
+use datafusion_common::config::ConfigEntry;
+
+use super::layout::{Row, Value};
+use super::numbers::{DATABASE, INDEX_METHOD, TABLE_METHOD, USER};
+use super::world::World;
+use crate::catalog::{CATALOG, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
+use crate::functions::session::USER as USER_NAME;
+use crate::plan::planner::Planner;
+
+/// `pg_namespace`.
+pub(super) fn pg_namespace(world: &World<'_>) -> Vec<Row> {
+    let schemas = world.state.schemas().chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG]);
+    let row = |schema: &str| {
+        vec![
+            ("oid", world.numbers.schema(schema).into()),
+            ("nspname", schema.into()),
+            ("nspowner", USER.into()),
+        ]
+    };
+    schemas.map(row).collect()
+}
+
+/// `pg_database`.
+pub(super) fn pg_database() -> Vec<Row> {
+    vec![vec![
+        ("oid", DATABASE.into()),
+        ("datname", CATALOG.into()),
+        ("datdba", USER.into()),
+        // UTF8
+        ("encoding", 6_i64.into()),
+        ("datlocprovider", "c".into()),
+        ("datistemplate", false.into()),
+        ("datallowconn", true.into()),
+        ("datconnlimit", (-1_i64).into()),
+        ("dattablespace", 1663_u32.into()),
+        ("datcollate", "C".into()),
+        ("datctype", "C".into()),
+    ]]
+}
+
+/// `pg_tablespace`.
+pub(super) fn pg_tablespace() -> Vec<Row> {
+    vec![vec![("oid", 1663_u32.into()), ("spcname", "pg_default".into()), ("spcowner", USER.into())]]
+}
+
+/// `pg_roles`.
+pub(super) fn pg_roles() -> Vec<Row> {
+    vec![vec![
+        ("oid", USER.into()),
+        ("rolname", USER_NAME.into()),
+        ("rolsuper", true.into()),
+        ("rolinherit", true.into()),
+        ("rolcreaterole", false.into()),
+        ("rolcreatedb", false.into()),
+        ("rolcanlogin", true.into()),
+        ("rolreplication", false.into()),
+        ("rolconnlimit", (-1_i64).into()),
+        ("rolpassword", "********".into()),
+        ("rolbypassrls", true.into()),
+    ]]
+}
+
+/// `pg_user`.
+pub(super) fn pg_user() -> Vec<Row> {
+    vec![vec![
+        ("usename", USER_NAME.into()),
+        ("usesysid", USER.into()),
+        ("usecreatedb", false.into()),
+        ("usesuper", true.into()),
+        ("userepl", false.into()),
+        ("usebypassrls", true.into()),
+        ("passwd", "********".into()),
+    ]]
+}
+
+/// `pg_am`.
+pub(super) fn pg_am() -> Vec<Row> {
+    let row = |oid: u32, name: &str, kind: &str| {
+        vec![("oid", oid.into()), ("amname", name.into()), ("amhandler", "-".into()), ("amtype", kind.into())]
+    };
+    vec![row(TABLE_METHOD, "heap", "t"), row(INDEX_METHOD, "btree", "i")]
+}
+
+/// `pg_collation`: texts are compared by their bytes.
+pub(super) fn pg_collation() -> Vec<Row> {
+    let row = |oid: u32, name: &str, provider: &str, locale: Option<&str>| {
+        vec![
+            ("oid", oid.into()),
+            ("collname", name.into()),
+            ("collnamespace", 11_u32.into()),
+            ("collowner", USER.into()),
+            ("collprovider", provider.into()),
+            ("collisdeterministic", true.into()),
+            ("collencoding", (-1_i64).into()),
+            ("collcollate", locale.into()),
+            ("collctype", locale.into()),
+        ]
+    };
+    vec![row(100, "default", "d", None), row(950, "C", "c", Some("C")), row(951, "POSIX", "c", Some("POSIX"))]
+}
+
+/// `pg_language`.
+pub(super) fn pg_language() -> Vec<Row> {
+    let row = |oid: u32, name: &str| {
+        vec![
+            ("oid", oid.into()),
+            ("lanname", name.into()),
+            ("lanowner", USER.into()),
+            ("lanispl", false.into()),
+            ("lanpltrusted", false.into()),
+            ("lanplcallfoid", 0_u32.into()),
+            ("laninline", 0_u32.into()),
+            ("lanvalidator", 0_u32.into()),
+        ]
+    };
+    vec![row(12, "internal")]
+}
+
+/// `pg_proc`: the names of functions; what they take is not told.
+pub(super) fn pg_proc(planner: &Planner, world: &World<'_>) -> Vec<Row> {
+    let scalars = planner.scalar_functions().keys().map(|name| (name, "f"));
+    let aggregates = planner.aggregate_functions().keys().map(|name| (name, "a"));
+    let windows = planner.window_functions().keys().map(|name| (name, "w"));
+    let mut all: Vec<(&String, &str)> = scalars.chain(aggregates).chain(windows).collect();
+    all.sort_unstable();
+    all.dedup_by_key(|(name, _)| *name);
+    let row = |(name, kind): (&String, &str)| {
+        vec![
+            ("oid", world.numbers.function(name).into()),
+            ("proname", name.as_str().into()),
+            ("pronamespace", 11_u32.into()),
+            ("proowner", USER.into()),
+            ("prolang", 12_u32.into()),
+            ("prokind", kind.into()),
+            ("prosecdef", false.into()),
+            ("proleakproof", false.into()),
+            ("proretset", false.into()),
+        ]
+    };
+    all.into_iter().map(row).collect()
+}
+
+/// `pg_settings`.
+pub(super) fn pg_settings(settings: &[ConfigEntry]) -> Vec<Row> {
+    let row = |entry: &ConfigEntry| {
+        vec![
+            ("name", entry.key.as_str().into()),
+            ("setting", entry.value.clone().into()),
+            ("category", "Nearside".into()),
+            ("short_desc", entry.description.into()),
+            ("context", "user".into()),
+            ("vartype", "string".into()),
+            ("source", "default".into()),
+            ("boot_val", Value::Null),
+            ("reset_val", Value::Null),
+            ("pending_restart", false.into()),
+        ]
+    };
+    settings.iter().map(row).collect()
+}
