@@ -15,6 +15,11 @@ pub(crate) fn metadata(name: &str) -> HashMap<String, String> {
     HashMap::from([(TYPE.to_string(), name.to_string())])
 }
 
+/// Whether a field's type is one of PostgreSQL's vectors of numbers, which count from 0 and are shown without brackets.
+pub(crate) fn is_vector(field: &Field) -> bool {
+    matches!(name_of(field), Some("int2vector" | "oidvector"))
+}
+
 /// The name of a field's type, where it has one of its own.
 pub(crate) fn name_of(field: &Field) -> Option<&str> {
     field.metadata().get(TYPE).map(String::as_str)

@@ -1,5 +1,4 @@
-//! What kind of value something is: `pg_typeof`, `num_nulls`, `num_nonnulls`; and descriptions of what the catalog
-//! holds, of which there are none.
+//! What kind of value something is: `pg_typeof`, `num_nulls`, `num_nonnulls`.
 
 use std::sync::Arc;
 
@@ -18,14 +17,10 @@ use crate::error::types::sql_type;
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let any = || Signature::variadic_any(Volatility::Immutable);
     let one = || Signature::any(1, Volatility::Immutable);
-    let two = || Signature::any(2, Volatility::Immutable);
-    let described = Signature::one_of(vec![one().type_signature, two().type_signature], Volatility::Immutable);
     let all = [
         ("pg_typeof", Asked::Type, one()),
         ("num_nulls", Asked::Nulls(true), any()),
         ("num_nonnulls", Asked::Nulls(false), any()),
-        ("obj_description", Asked::Description, described),
-        ("col_description", Asked::Description, two()),
     ];
     all.map(|(name, asked, signature)| Arc::new(ScalarUDF::from(OfValues { name, asked, signature }))).into()
 }
@@ -35,7 +30,6 @@ enum Asked {
     Type,
     /// How many are NULL, or are not.
     Nulls(bool),
-    Description,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -103,7 +97,7 @@ impl ScalarUDFImpl for OfValues {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.asked {
             Asked::Nulls(_) => DataType::Int32,
-            Asked::Type | Asked::Description => DataType::Utf8View,
+            Asked::Type => DataType::Utf8View,
         })
     }
 
@@ -112,7 +106,6 @@ impl ScalarUDFImpl for OfValues {
             Asked::Type => {
                 return Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(type_of(&args.arg_fields[0])))));
             }
-            Asked::Description => return Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(None))),
             Asked::Nulls(wants_nulls) => wants_nulls,
         };
         let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));

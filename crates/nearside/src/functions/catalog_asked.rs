@@ -214,7 +214,10 @@ pub(crate) fn naming(of: &str, like: &ScalarUDF) -> Option<Arc<ScalarUDF>> {
     function(&format!("{NAME_OF}{of}"), Arc::clone(like.bound.as_ref()?))
 }
 
-fn asked((name, count, gives): &(&'static str, (usize, usize), Gives), bound: Option<Arc<dyn Answers>>) -> Arc<ScalarUDF> {
+fn asked(
+    (name, count, gives): &(&'static str, (usize, usize), Gives),
+    bound: Option<Arc<dyn Answers>>,
+) -> Arc<ScalarUDF> {
     let signature = match count {
         (0, 0) => Signature::nullary(Volatility::Stable),
         _ => Signature::user_defined(Volatility::Stable),
@@ -305,7 +308,11 @@ impl ScalarUDFImpl for Asked {
         match all.filter(|all| (least..=most).contains(&all.len())) {
             Some(all) => Ok(all),
             None if least == most => {
-                statement_err!(UndefinedFunction, "{}() takes {least} arguments: numbers, texts and truth values", self.name)
+                statement_err!(
+                    UndefinedFunction,
+                    "{}() takes {least} arguments: numbers, texts and truth values",
+                    self.name
+                )
             }
             None => statement_err!(
                 UndefinedFunction,

@@ -28,6 +28,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         Defined::new(&["width_bucket"], true, bucket, int, width_bucket),
         Defined::new(&["scale"], true, one_decimal, int, scale),
         Defined::new(&["min_scale"], true, one_decimal, int, min_scale),
+        Defined::new(&["pg_size_pretty"], true, one_integer, |_| DataType::Utf8View, size_pretty),
         degrees("sind", |columns| each(columns, |x| finite("sind", x).map(sind))),
         degrees("cosd", |columns| each(columns, |x| finite("cosd", x).map(cosd))),
         degrees("tand", |columns| each(columns, |x| finite("tand", x).map(tand))),
@@ -47,6 +48,37 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         }),
     ];
     all.into_iter().map(Defined::function).collect()
+}
+
+/// Bytes in the unit that leaves few digits, as PostgreSQL rounds them.
+fn size_pretty(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    /// Each with the bits that a unit has, and how much is still written in it.
+    const UNITS: [(&str, u32, i64); 6] = [
+        ("bytes", 0, 10 << 10),
+        ("kB", 10, (20 << 10) - 1),
+        ("MB", 20, (20 << 10) - 1),
+        ("GB", 30, (20 << 10) - 1),
+        ("TB", 40, (20 << 10) - 1),
+        ("PB", 50, i64::MAX),
+    ];
+    let text = |bytes: i64| {
+        let mut size = bytes;
+        for (place, (unit, bits, limit)) in UNITS.iter().enumerate() {
+            // From kB on there is one more bit, by which it is rounded.
+            let is_rounded = place > 0;
+            if size.unsigned_abs() < limit.unsigned_abs() {
+                let rounded = if is_rounded { (size + size.signum()) / 2 } else { size };
+                return format!("{rounded} {unit}");
+            }
+            let next = UNITS.get(place + 1).map_or(0, |(_, next, _)| next - bits);
+            size /= 1 << (next - 1 + u32::from(is_rounded));
+        }
+        format!("{size} PB")
+    };
+    let values = cast(&columns[0], &DataType::Int64)?;
+    let mut texts = StringViewBuilder::with_capacity(values.len());
+    values.as_primitive::<Int64Type>().iter().for_each(|bytes| texts.append_option(bytes.map(text)));
+    Ok(Arc::new(texts.finish()))
 }
 
 fn one_float(types: &[DataType]) -> Result<Vec<DataType>, String> {

@@ -23,9 +23,9 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
+use crate::catalog::named_types::metadata;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
-use crate::catalog::named_types::metadata;
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
@@ -388,7 +388,8 @@ impl ContextProvider for PlanContext<'_> {
         let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
         let of_catalog =
             || catalog_asked::is_asked(name).then(|| catalog_asked::function(name, self.answers())).flatten();
-        let asked = counted.or_else(of_catalog).or_else(|| self.system.session_function(name, self.planner, &self.session));
+        let asked =
+            counted.or_else(of_catalog).or_else(|| self.system.session_function(name, self.planner, &self.session));
         asked.or_else(|| self.planner.scalar_functions().get(name).cloned())
     }
 

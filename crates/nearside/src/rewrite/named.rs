@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use datafusion_common::Result;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, lit};
 
+use crate::catalog::named_types::is_vector;
 use crate::error::statement_err;
+use crate::functions::arrays::joined;
 use crate::functions::catalog_asked::{named_type, naming};
 
 /// A query whose rows somebody reads.
@@ -17,7 +19,7 @@ use crate::functions::catalog_asked::{named_type, naming};
 /// # Errors
 /// None that the plan has not.
 pub(crate) fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !plan.schema().fields().iter().any(|field| named_type(field).is_some()) {
+    if !plan.schema().fields().iter().any(|field| named_type(field).is_some() || is_vector(field)) {
         return Ok(plan);
     }
     let columns = plan.schema().columns();
@@ -26,6 +28,10 @@ pub(crate) fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
             let (relation, name) = (column.relation.clone(), column.name.clone());
             let column = Expr::Column(column);
             Ok(naming_in(&column, Some(&plan), of)?.call(vec![column]).alias_qualified(relation, name))
+        }
+        None if is_vector(field) => {
+            let (relation, name) = (column.relation.clone(), column.name.clone());
+            Ok(joined().call(vec![Expr::Column(column), lit(" ")]).alias_qualified(relation, name))
         }
         None => Ok(Expr::Column(column)),
     });
@@ -55,6 +61,8 @@ pub(super) fn naming_in(expr: &Expr, plan: Option<&LogicalPlan>, of: &str) -> Re
     }
     match found {
         Some(found) => Ok(found),
-        None => statement_err!(FeatureNotSupported, "a {of} that is not made in this statement cannot be written as text"),
+        None => {
+            statement_err!(FeatureNotSupported, "a {of} that is not made in this statement cannot be written as text")
+        }
     }
 }

@@ -23,6 +23,7 @@ use crate::error::{Error, Position, Result};
 pub(crate) use crate::sql::dialect::SqlDialect;
 use crate::stack::{deep, deep_by};
 
+mod array_query;
 mod asof;
 mod bracketed;
 mod calls;
@@ -42,6 +43,7 @@ mod mend;
 mod merge;
 mod names;
 mod nested_sets;
+mod ordinality;
 mod ordinary;
 mod overriding;
 mod own;
@@ -195,6 +197,7 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::without_schema)?;
+            statements.iter_mut().try_for_each(ordinality::write_out)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::write_out)?;
             statements.iter().try_for_each(complete::check)

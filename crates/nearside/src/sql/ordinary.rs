@@ -28,8 +28,8 @@ use sqlparser::ast::{
 };
 use sqlparser::parser::Parser;
 
+use super::array_query::{array_query, listed};
 use super::calls::call;
-use super::complete::is_aggregate;
 use super::mend::{joined, row};
 use super::scope::binary;
 use super::walk::rewrite;
@@ -189,7 +189,7 @@ fn is_keyword(name: &Ident) -> bool {
     name.quote_style.is_none() && ["current_schema", "current_role"].iter().any(is)
 }
 
-fn is_called(name: &ObjectName, wanted: &str) -> bool {
+pub(super) fn is_called(name: &ObjectName, wanted: &str) -> bool {
     match name.0.as_slice() {
         [part] => part.as_ident().is_some_and(|i| i.quote_style.is_none() && i.value.eq_ignore_ascii_case(wanted)),
         _ => false,
@@ -371,76 +371,8 @@ fn unbracketed(expr: &Expr) -> &Expr {
     }
 }
 
-/// The query of `ARRAY(query)`.
-fn array_query(expr: &Expr) -> Option<&Query> {
-    match expr {
-        Expr::Function(Function { name, args: FunctionArguments::Subquery(query), .. }) if is_called(name, "array") => {
-            Some(query)
-        }
-        _ => None,
-    }
-}
-
-/// `ARRAY(query)`.
-fn listed(query: &Query) -> Result<Expr> {
-    let none = Expr::Array(ast::Array { elem: Vec::new(), named: true });
-    let list = Expr::Subquery(Box::new(match aggregated(query) {
-        Some(query) => query,
-        None => list_of_rows(query)?,
-    }));
-    Ok(call("coalesce", vec![list, none]))
-}
-
-/// A query whose rows are those of its FROM, with the list of its one output in the place of that.
-fn aggregated(query: &Query) -> Option<Query> {
-    let SetExpr::Select(select) = query.body.as_ref() else { return None };
-    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    let changed = select.distinct.is_some() || select.having.is_some() || select.qualify.is_some() || grouped;
-    let limited = query.limit_clause.is_some() || query.fetch.is_some() || query.order_by.is_some();
-    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
-        return None;
-    };
-    if changed || limited || calls(expr) {
-        return None;
-    }
-    let list = SelectItem::UnnamedExpr(call("array_agg", vec![expr.clone()]));
-    let select = Select { projection: vec![list], ..select.as_ref().clone() };
-    Some(Query { body: Box::new(SetExpr::Select(Box::new(select))), ..query.clone() })
-}
-
-/// Whether functions over rows or that give rows may be called.
-fn calls(expr: &Expr) -> bool {
-    ast::visit_expressions(expr, |part| match part {
-        Expr::Function(function)
-            if function.over.is_some()
-                || is_aggregate(&function.name)
-                || is_called(&function.name, "unnest")
-                || is_called(&function.name, "generate_series") =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
-}
-
-/// The list of any query's rows.
-fn list_of_rows(query: &Query) -> Result<Query> {
-    if query.order_by.is_some() {
-        let message = "ARRAY(query) with ORDER BY is not supported; use (SELECT array_agg(x ORDER BY y) FROM ..)";
-        return Err(Error::Unsupported(message.into()));
-    }
-    let column = fresh_name("element");
-    let list = call("array_agg", vec![Expr::Identifier(Ident::with_quote('"', &column))]);
-    let mut around = from_query(query.clone(), &[column])?;
-    if let SetExpr::Select(select) = around.body.as_mut() {
-        select.projection = vec![SelectItem::UnnamedExpr(list)];
-    }
-    Ok(around)
-}
-
 /// `SELECT 1 FROM (query) AS name (columns)`.
-fn from_query(query: Query, columns: &[String]) -> Result<Query> {
+pub(super) fn from_query(query: Query, columns: &[String]) -> Result<Query> {
     let parsed = Parser::parse_sql(&SqlDialect, "SELECT 1 FROM (SELECT 1) AS x").map_err(DataFusionError::from)?;
     let Some(ast::Statement::Query(mut outer)) = parsed.into_iter().next() else {
         return Err(Error::Internal("a query around a query".into()));

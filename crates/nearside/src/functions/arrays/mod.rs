@@ -29,6 +29,11 @@ mod split;
 
 pub(crate) use planner::planner;
 
+/// `array_to_string`.
+pub(crate) fn joined() -> Arc<ScalarUDF> {
+    split::array_to_string().function()
+}
+
 /// The functions, in the place of the planner's of the same names.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let all = [

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr};
-use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast};
+use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, cast, lit};
 use sqlparser::ast::BinaryOperator;
 
 use super::bounds::{ELEMENT, SLICE};
@@ -13,6 +13,7 @@ use super::change::{APPENDED, CAT_OF, PREPENDED};
 use super::order::{EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL, UNEQUAL, has_intervals};
 use super::sets::{CONTAINS, OVERLAPS};
 use super::{dimensions, is_list, is_text};
+use crate::catalog::named_types::is_vector;
 use crate::functions::texts::nested::element;
 
 static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(super::functions);
@@ -106,7 +107,11 @@ impl ExprPlanner for Lists {
             return Ok(PlannerResult::Original(expr));
         }
         Ok(match &expr.field_access {
-            GetFieldAccess::ListIndex { key } => planned(ELEMENT, vec![expr.expr.clone(), key.as_ref().clone()], expr),
+            GetFieldAccess::ListIndex { key } => {
+                let is_vector = expr.expr.to_field(schema).is_ok_and(|(_, field)| is_vector(&field));
+                let key = if is_vector { key.as_ref().clone() + lit(1_i64) } else { key.as_ref().clone() };
+                planned(ELEMENT, vec![expr.expr.clone(), key], expr)
+            }
             GetFieldAccess::ListRange { start, stop, stride } => {
                 let mut arguments = vec![expr.expr.clone(), start.as_ref().clone(), stop.as_ref().clone()];
                 if !matches!(stride.as_ref(), Expr::Literal(ScalarValue::Int64(Some(1)), _)) {

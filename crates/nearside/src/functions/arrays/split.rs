@@ -13,15 +13,15 @@ use crate::functions::texts::nested;
 
 pub(super) fn functions() -> Vec<Defined> {
     vec![
-        Defined::new(
-            &["array_to_string", "list_to_string", "array_join", "list_join"],
-            false,
-            list_and_texts,
-            |_| DataType::Utf8View,
-            joined,
-        ),
+        array_to_string(),
         Defined::new(&["string_to_array", "string_to_list"], false, texts, |_| list_of(DataType::Utf8View), split),
     ]
+}
+
+/// `array_to_string`.
+pub(super) fn array_to_string() -> Defined {
+    let names = ["array_to_string", "list_to_string", "array_join", "list_join"];
+    Defined::new(&names, false, list_and_texts, |_| DataType::Utf8View, joined)
 }
 
 fn must_be_text(data_type: &DataType) -> Result<DataType, String> {

@@ -8,7 +8,7 @@ use super::expression::{expr, exprs};
 use super::{function, query, refuse, refused_text};
 use crate::error::Result;
 
-const ORDINALITY: &str = "WITH ORDINALITY; number the rows with row_number()";
+const ORDINALITY: &str = "WITH ORDINALITY behind what is no list and no series; number the rows with row_number()";
 
 pub(super) fn with_joins(source: &TableWithJoins) -> Result<()> {
     let TableWithJoins { relation, joins } = source;

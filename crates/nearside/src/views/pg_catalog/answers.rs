@@ -115,7 +115,9 @@ impl Answers for OfCatalog {
                 None => Answer::Null,
             },
             "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
-            "pg_type_is_visible" => number(args).map(|oid| u32::try_from(oid).ok().and_then(types::of).is_some()).into(),
+            "pg_type_is_visible" => {
+                number(args).map(|oid| u32::try_from(oid).ok().and_then(types::of).is_some()).into()
+            }
             question if question.ends_with("_is_visible") => true.into(),
             // Expressions are kept as texts.
             "pg_get_expr" => match args.first() {
@@ -373,4 +375,3 @@ fn parts(text: &str) -> Result<(Option<String>, String)> {
     let name = parts.pop().unwrap_or_default();
     Ok((parts.pop(), name))
 }
-

@@ -33,7 +33,11 @@ impl Of<'_> {
 
 /// `pg_constraint`.
 pub(super) fn pg_constraint(world: &World<'_>) -> Vec<Row> {
-    world.state.tables().flat_map(|table| all(table).iter().map(|of| row(table, of, world)).collect::<Vec<_>>()).collect()
+    world
+        .state
+        .tables()
+        .flat_map(|table| all(table).iter().map(|of| row(table, of, world)).collect::<Vec<_>>())
+        .collect()
 }
 
 fn row(table: &Arc<TableEntry>, of: &Of<'_>, world: &World<'_>) -> Row {

@@ -9,7 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout;
-use crate::catalog::{CatalogState, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, TableEntry};
+use crate::catalog::{
+    CatalogState, DEFAULT_SCHEMA, Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, TableEntry,
+};
 
 /// The first number that PostgreSQL leaves to users.
 const FIRST: u64 = 16_384;

@@ -6,7 +6,6 @@ use super::types;
 use super::world::{Of, Relation, World, columns_of, place, places};
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, Origin};
-use crate::catalog::named_types::name_of;
 use crate::catalog::pg_types::{innermost, of_field};
 use crate::functions::quoting::ident;
 use crate::functions::session::USER as USER_NAME;
@@ -321,9 +320,4 @@ pub(super) fn pg_depend(world: &World<'_>) -> Vec<Row> {
         ])
     };
     world.relations().iter().filter_map(row).collect()
-}
-
-/// Whether a column's texts are of a type that is shown otherwise than its values are kept.
-pub(super) fn is_vector(field: &arrow::datatypes::Field) -> bool {
-    matches!(name_of(field), Some("int2vector" | "oidvector"))
 }

@@ -13,11 +13,7 @@ use crate::plan::planner::Planner;
 pub(super) fn pg_namespace(world: &World<'_>) -> Vec<Row> {
     let schemas = world.state.schemas().chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG]);
     let row = |schema: &str| {
-        vec![
-            ("oid", world.numbers.schema(schema).into()),
-            ("nspname", schema.into()),
-            ("nspowner", USER.into()),
-        ]
+        vec![("oid", world.numbers.schema(schema).into()), ("nspname", schema.into()), ("nspowner", USER.into())]
     };
     schemas.map(row).collect()
 }
