@@ -67,6 +67,8 @@ states! {
     InvalidRowCountInOffset = "2201X" "invalid_row_count_in_result_offset_clause": "a negative OFFSET";
     InvalidParameterValue = "22023" "invalid_parameter_value":
         "a setting, an option or an argument has a value that it does not take";
+    InvalidEscapeSequence = "22025" "invalid_escape_sequence":
+        "ESCAPE is no character, or a pattern ends with it";
     ArraySubscriptError = "2202E" "array_subscript_error": "a number of elements that a list does not have";
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";

@@ -1,7 +1,7 @@
 //! What to write in the place of functions that PostgreSQL or DuckDB has, and that are not there.
 
 /// What to write in the place of functions that are not there.
-const ADVICE: [(&[&str], &str); 26] = [
+const ADVICE: [(&[&str], &str); 25] = [
     (&["trim_scale"], "cast to DECIMAL(p, s) with the scale that is wanted"),
     (&["setseed"], "random() cannot be repeated; use hash functions such as md5 of a key"),
     (&["normalize", "to_ascii", "unistr", "parse_ident"], "prepare such texts before they are loaded"),
@@ -69,7 +69,6 @@ const ADVICE: [(&[&str], &str); 26] = [
         "there is no type JSON; keep what is asked for in columns",
     ),
     (&["json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"], "there is no type JSON; use array_agg"),
-    (&["generate_subscripts"], "use generate_series(1, array_length(list, 1))"),
     (&["range_agg"], "there are no range types; use min and max"),
     (&["arg_min", "argmin", "min_by"], "use first_value(x ORDER BY y) as an aggregate"),
     (&["arg_max", "argmax", "max_by"], "use first_value(x ORDER BY y DESC) as an aggregate"),

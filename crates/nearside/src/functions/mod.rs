@@ -13,6 +13,7 @@ pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod letters;
+pub(crate) mod like_escape;
 mod moment_texts;
 pub(crate) mod named_aggregates;
 pub(crate) mod numbers;

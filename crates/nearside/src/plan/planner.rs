@@ -30,6 +30,7 @@ use crate::functions::catalog_asked;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
+use crate::functions::like_escape;
 use crate::functions::numbers;
 use crate::functions::parts;
 use crate::functions::patterns;
@@ -94,6 +95,7 @@ impl Planner {
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(catalog_asked::functions());
+        scalars.push(like_escape::function());
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());

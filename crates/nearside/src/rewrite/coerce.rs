@@ -37,6 +37,7 @@ use crate::rewrite::days;
 use crate::rewrite::dependent::{DependentJoins, OuterJoins, TestsAsValues};
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
+use crate::rewrite::named::VectorBounds;
 use crate::rewrite::no_row::NoRowIsNull;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::null_keys::NullKeys;
@@ -83,6 +84,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(NoRowIsNull),
         Arc::new(PaddedTexts),
+        Arc::new(VectorBounds),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
         Arc::new(OuterJoins),

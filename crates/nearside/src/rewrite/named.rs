@@ -5,9 +5,13 @@
 
 use std::sync::Arc;
 
-use datafusion_common::Result;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, lit};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF, lit};
+use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::named_types::is_vector;
 use crate::error::statement_err;
@@ -37,6 +41,43 @@ pub(crate) fn named(plan: LogicalPlan) -> Result<LogicalPlan> {
     });
     let outputs = outputs.collect::<Result<Vec<Expr>>>()?;
     LogicalPlanBuilder::from(plan).project(outputs)?.build()
+}
+
+/// The analyzer rule: PostgreSQL's vectors of numbers count from 0, where lists count from 1.
+#[derive(Debug, Default)]
+pub(crate) struct VectorBounds;
+
+impl AnalyzerRule for VectorBounds {
+    fn name(&self) -> &str {
+        "vector_bounds"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let has_vector = |schema: &DFSchema| schema.fields().iter().any(|field| is_vector(field));
+        let bounded = plan.transform_up_with_subqueries(|node| {
+            if !node.inputs().iter().any(|input| has_vector(input.schema())) {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let bounded = expr.transform_up(|part| Ok(bound_of_vector(part, &schema)))?;
+                Ok(if bounded.transformed { bounded.update_data(|expr| name.restore(expr)) } else { bounded })
+            })
+        })?;
+        Ok(bounded.data)
+    }
+}
+
+fn bound_of_vector(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let is_bound = match &expr {
+        Expr::ScalarFunction(call) if matches!(call.name(), "array_lower" | "array_upper") => {
+            call.args.first().is_some_and(|list| list.to_field(schema).is_ok_and(|(_, field)| is_vector(&field)))
+        }
+        _ => false,
+    };
+    if is_bound { Transformed::yes(expr - lit(1_i32)) } else { Transformed::no(expr) }
 }
 
 /// What names the numbers of a type, bound as what gives numbers in the expression or in the plan is.

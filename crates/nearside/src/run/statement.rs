@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use datafusion_common::alias::AliasGenerator;
 use datafusion_common::config::ConfigOptions;
 use datafusion_expr::execution_props::ExecutionProps;
@@ -86,7 +86,8 @@ impl RunningStatement {
             session: 0,
             given: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
-            started: Utc::now(),
+            // As fine as PostgreSQL's clocks, which is what its clients read.
+            started: Utc::now().trunc_subsecs(6),
             deadline,
             prepared: OnceLock::new(),
         }

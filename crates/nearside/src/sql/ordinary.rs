@@ -24,7 +24,7 @@ use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, Assignment, AssignmentTarget, BinaryOperator, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict,
     OnConflictAction, OnInsert, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, UnaryOperator, Value, VisitorMut, WildcardAdditionalOptions,
+    TableFactor, UnaryOperator, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::parser::Parser;
 
@@ -36,6 +36,7 @@ use super::walk::rewrite;
 use super::written_with::volatile_call;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::functions::like_escape::{LIKE_ESCAPE, with_backslashes};
 use crate::sql::dialect::SqlDialect;
 use crate::sql::{fresh_name, normalised};
 
@@ -131,6 +132,12 @@ impl VisitorMut for Ordinary {
                 }
             }
             Expr::Exists { subquery, .. } => something(subquery),
+            Expr::Like { pattern, escape_char, any: false, .. }
+            | Expr::ILike { pattern, escape_char, any: false, .. }
+                if escape_char.is_some() =>
+            {
+                return flow(with_backslashes_alone(pattern, escape_char));
+            }
             Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
             Expr::AnyOp { .. } | Expr::AllOp { .. } => row_quantified(expr),
             Expr::InSubquery { .. } => {
@@ -174,6 +181,29 @@ fn something(query: &mut Query) {
     {
         select.projection = vec![SelectItem::UnnamedExpr(Expr::Value(Value::Number("1".into(), false).into()))];
     }
+}
+
+/// `LIKE pattern ESCAPE 'c'` with a pattern in which backslashes escape.
+fn with_backslashes_alone(pattern: &mut Box<Expr>, escape: &mut Option<ValueWithSpan>) -> Result<()> {
+    let Some(written) = escape.take() else { return Ok(()) };
+    let text = |value: &Value| match value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    };
+    if text(&written.value).as_deref() == Some("\\") {
+        return Ok(());
+    }
+    let constant = match pattern.as_ref() {
+        Expr::Value(value) => text(&value.value),
+        _ => None,
+    };
+    **pattern = match (constant, text(&written.value)) {
+        (Some(pattern), Some(escape)) => {
+            Expr::value(Value::SingleQuotedString(with_backslashes(&pattern, &escape).map_err(Error::from)?))
+        }
+        _ => call(LIKE_ESCAPE, vec![pattern.as_ref().clone(), Expr::Value(written)]),
+    };
+    Ok(())
 }
 
 fn flow(result: Result<()>) -> ControlFlow<Error> {

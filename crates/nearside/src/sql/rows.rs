@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem, TableAlias,
     TableFactor, VisitorMut,
 };
 
@@ -19,6 +19,8 @@ use crate::functions::flat::FLAT;
 
 const SERIES: &str = "generate_series";
 const UNNEST: &str = "unnest";
+/// `generate_subscripts(x, d)` is `generate_series(array_lower(x, d), array_upper(x, d))`.
+const SUBSCRIPTS: &str = "generate_subscripts";
 
 /// Writes calls of functions that give rows as the planner takes them.
 ///
@@ -35,6 +37,14 @@ impl VisitorMut for Rows {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && is_subscripts(expr)
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(SUBSCRIPTS) };
+            }
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                outside(expr, &mut |part| as_series(part));
+            }
             let unnamed = match item {
                 SelectItem::UnnamedExpr(expr) => named(expr),
                 _ => None,
@@ -50,6 +60,21 @@ impl VisitorMut for Rows {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::Table { name, args: Some(args), alias, .. } = factor
+            && is_called_so(name, SUBSCRIPTS)
+            && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), FunctionArg::Unnamed(FunctionArgExpr::Expr(d))] =
+                args.args.as_slice()
+        {
+            let bounds = bounds(list, d).map(|bound| FunctionArg::Unnamed(FunctionArgExpr::Expr(bound)));
+            args.args = bounds.into();
+            *name = ObjectName::from(vec![Ident::new(SERIES)]);
+            alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                name: Ident::new(SUBSCRIPTS),
+                columns: Vec::new(),
+                at: None,
+            });
+        }
         if let TableFactor::UNNEST { array_exprs, .. } = factor {
             array_exprs.iter_mut().for_each(flatten);
         }
@@ -69,6 +94,32 @@ impl VisitorMut for Rows {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn is_called_so(name: &ObjectName, wanted: &str) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(wanted))
+}
+
+fn is_subscripts(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(Function { name, .. }) if is_called_so(name, SUBSCRIPTS))
+}
+
+fn bounds(list: &Expr, dimension: &Expr) -> [Expr; 2] {
+    ["array_lower", "array_upper"].map(|bound| call(bound, vec![list.clone(), dimension.clone()]))
+}
+
+fn as_series(expr: &mut Expr) {
+    if is_subscripts(expr)
+        && let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &*expr
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(list)), FunctionArg::Unnamed(FunctionArgExpr::Expr(d))] =
+            list.args.as_slice()
+    {
+        *expr = call(SERIES, bounds(list, d).into());
+        if let Expr::Function(function) = expr {
+            function.name = ObjectName::from(vec![Ident::new(SERIES)]);
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Connection {
         let names: Vec<String> = stream.schema().fields().iter().map(|field| field.name().clone()).collect();
         let is_binary = options.format == CopyFormat::Binary;
         let format = if is_binary { Format::Binary } else { Format::Text };
-        let mut rows = Rows::new(stream, None, &[format], &self.session)?;
+        let mut rows = Rows::new(stream, None, &[format], &self.session)?.with_all_digits();
         self.output.copy(b'H', format, names.len());
         let mut first = Vec::new();
         match (is_binary, options.header) {

@@ -9,7 +9,7 @@ use nearside::{ResultStream, Session, pg_types as types};
 use super::{Connection, Result, SEND_AT};
 use crate::fault::{Fault, codes};
 use crate::statement::Kind;
-use crate::values::column::Values;
+use crate::values::column::{Times, Values};
 use crate::wire::Format;
 use crate::wire::backend::Column;
 
@@ -18,7 +18,7 @@ pub struct Rows {
     stream: ResultStream,
     batch: Option<Batch>,
     formats: Vec<Format>,
-    zone: Tz,
+    times: Times,
 }
 
 struct Batch {
@@ -101,7 +101,13 @@ impl Rows {
                 }
             }
         }
-        Ok(Rows { stream, batch: None, formats, zone: zone(session) })
+        Ok(Rows { stream, batch: None, formats, times: Times { zone: zone(session), to_us: true } })
+    }
+
+    /// The same, whose times are written with all the digits that they have.
+    pub fn with_all_digits(mut self) -> Rows {
+        self.times.to_us = false;
+        self
     }
 
     /// Writes rows of the batch at hand until `is_full`; how many.
@@ -187,7 +193,7 @@ impl Connection {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let fields = batch.schema_ref().fields();
-                let of = |(column, field): (&ArrayRef, &FieldRef)| Values::of_field(column, field, rows.zone);
+                let of = |(column, field): (&ArrayRef, &FieldRef)| Values::of_field(column, field, rows.times);
                 let values = batch.columns().iter().zip(fields).map(of);
                 let columns = values.collect::<Result<Vec<_>, _>>()?;
                 rows.batch = Some(Batch { columns, rows: batch.num_rows(), next: 0 });

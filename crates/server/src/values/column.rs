@@ -24,6 +24,17 @@ use crate::wire::Format;
 
 type Result<T> = std::result::Result<T, Unwritable>;
 
+const NS_PER_SECOND: i64 = 1_000_000_000;
+
+/// How times are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    /// Those with a zone are written as of this one.
+    pub zone: Tz,
+    /// Whether digits behind the microseconds are left out: clients of PostgreSQL know none, and fail over them.
+    pub to_us: bool,
+}
+
 /// The values of a column, of which each is asked for by its row.
 pub struct Values {
     array: ArrayRef,
@@ -66,8 +77,8 @@ impl Values {
     ///
     /// # Errors
     /// As [`Values::new`].
-    pub fn of_field(array: &ArrayRef, field: &Field, zone: Tz) -> Result<Values> {
-        let mut values = Values::new(array, zone)?;
+    pub fn of_field(array: &ArrayRef, field: &Field, times: Times) -> Result<Values> {
+        let mut values = Values::new(array, times)?;
         if let Kind::Integer(_, width) = &mut values.kind
             && let Ok(told) = usize::try_from(types::of_field(field).length)
         {
@@ -76,11 +87,11 @@ impl Values {
         Ok(values)
     }
 
-    /// The values of an array; times with a zone are written as of `zone`.
+    /// The values of an array.
     ///
     /// # Errors
     /// None that an array of a query has.
-    pub fn new(array: &ArrayRef, zone: Tz) -> Result<Values> {
+    pub fn new(array: &ArrayRef, times: Times) -> Result<Values> {
         use DataType as T;
         // Types that differ in how they are kept alone.
         let kept = match array.data_type() {
@@ -107,7 +118,7 @@ impl Values {
                 T::Int64 => {
                     Ok(Values::of(&array, Kind::Integer(array.as_primitive::<Int64Type>().values().clone(), width)))
                 }
-                _ => Values::new(&array, zone),
+                _ => Values::new(&array, times),
             };
         }
         let kind = match &kept {
@@ -126,10 +137,17 @@ impl Values {
             T::BinaryView => Kind::BytesView(array.as_binary_view().clone()),
             T::FixedSizeBinary(_) => Kind::FixedBytes(array.as_fixed_size_binary().clone()),
             T::Date32 => Kind::Date(array.as_primitive::<Date32Type>().values().clone()),
-            T::Time64(_) => Kind::Time(array.as_primitive::<Time64NanosecondType>().values().clone()),
+            T::Time64(_) => {
+                let ns = array.as_primitive::<Time64NanosecondType>().values();
+                Kind::Time(if times.to_us { ns.iter().map(|ns| ns / 1000 * 1000).collect() } else { ns.clone() })
+            }
             T::Timestamp(unit, has_zone) => {
                 let counts = cast(array, &T::Int64)?.as_primitive::<Int64Type>().values().clone();
-                Kind::Timestamp { counts, per_second: per_second(*unit), zone: has_zone.as_ref().map(|_| zone) }
+                let (counts, per_second) = match per_second(*unit) {
+                    NS_PER_SECOND if times.to_us => (counts.iter().map(|ns| ns.div_euclid(1000)).collect(), 1_000_000),
+                    per_second => (counts, per_second),
+                };
+                Kind::Timestamp { counts, per_second, zone: has_zone.as_ref().map(|_| times.zone) }
             }
             T::Interval(_) => Kind::Interval(array.as_primitive::<IntervalMonthDayNanoType>().values().clone()),
             T::Duration(_) => {
@@ -141,8 +159,8 @@ impl Values {
                 };
                 Kind::Interval(spans.as_primitive::<Int64Type>().values().iter().map(of).collect())
             }
-            T::Struct(fields) => Kind::Record(record(array.as_struct(), fields.len(), zone)?),
-            other if types::element(other).is_some() => Kind::List(Box::new(List::new(array, zone)?)),
+            T::Struct(fields) => Kind::Record(record(array.as_struct(), fields.len(), times)?),
+            other if types::element(other).is_some() => Kind::List(Box::new(List::new(array, times)?)),
             _ => Kind::Shown,
         };
         Ok(Values::of(array, kind))
@@ -278,10 +296,10 @@ impl Values {
     }
 }
 
-fn record(of: &StructArray, count: usize, zone: Tz) -> Result<Vec<(u32, Values)>> {
+fn record(of: &StructArray, count: usize, times: Times) -> Result<Vec<(u32, Values)>> {
     let field = |place: usize| {
         let values = of.column(place);
-        Ok((types::of_type(values.data_type()).oid, Values::new(values, zone)?))
+        Ok((types::of_type(values.data_type()).oid, Values::new(values, times)?))
     };
     (0..count).map(field).collect()
 }
@@ -343,7 +361,7 @@ enum Elements {
 
 impl List {
     /// The lists of an array; see [`Values::new`].
-    fn new(array: &ArrayRef, zone: Tz) -> Result<List> {
+    fn new(array: &ArrayRef, times: Times) -> Result<List> {
         let element = types::element(array.data_type()).cloned().unwrap_or(DataType::Null);
         let plain = DataType::LargeList(Arc::new(Field::new_list_field(element.clone(), true)));
         let lists = if *array.data_type() == plain { Arc::clone(array) } else { cast(array, &plain)? };
@@ -352,8 +370,8 @@ impl List {
         let offsets = lists.offsets().iter().map(|offset| *offset as usize).collect();
         let values = lists.values();
         let elements = match types::element(&element) {
-            Some(_) => Elements::Lists(Box::new(List::new(values, zone)?), values.logical_nulls()),
-            None => Elements::Values(Box::new(Values::new(values, zone)?)),
+            Some(_) => Elements::Lists(Box::new(List::new(values, times)?), values.logical_nulls()),
+            None => Elements::Values(Box::new(Values::new(values, times)?)),
         };
         let oid = types::of_type(types::innermost(&element).unwrap_or(&element)).oid;
         Ok(List { offsets, elements, oid })

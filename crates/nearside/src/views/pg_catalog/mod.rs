@@ -88,6 +88,7 @@ pub(super) fn table(
         "pg_depend" => relations::pg_depend(&world),
         "pg_constraint" => constraints::pg_constraint(&world),
         "pg_type" => types::pg_type(),
+        "pg_opclass" => types::pg_opclass(),
         "pg_database" => server::pg_database(),
         "pg_tablespace" => server::pg_tablespace(),
         "pg_roles" => server::pg_roles(),

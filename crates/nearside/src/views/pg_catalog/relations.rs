@@ -6,6 +6,7 @@ use super::types;
 use super::world::{Of, Relation, World, columns_of, place, places};
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::lengths::told;
 use crate::catalog::pg_types::{innermost, of_field};
 use crate::functions::quoting::ident;
 use crate::functions::session::USER as USER_NAME;
@@ -158,6 +159,12 @@ pub(super) fn pg_index(world: &World<'_>) -> Vec<Row> {
         for index in table.indexes.iter() {
             let keys = places(table, &index.columns);
             let zeros = Value::Numbers(vec![0; keys.len()]);
+            let schema = told(&table.base.schema, &table.lengths);
+            let class = |column: &String| {
+                let field = schema.field_with_name(column).ok()?;
+                Some(i64::from(types::class_of(of_field(field).oid)))
+            };
+            let classes = index.columns.iter().map(|column| class(column).unwrap_or(0)).collect();
             rows.push(vec![
                 ("indexrelid", world.numbers.relation(&table.name.schema, &index.name).into()),
                 ("indrelid", world.numbers.table(table).into()),
@@ -176,7 +183,7 @@ pub(super) fn pg_index(world: &World<'_>) -> Vec<Row> {
                 ("indisreplident", false.into()),
                 ("indkey", Value::Numbers(keys)),
                 ("indcollation", zeros.clone()),
-                ("indclass", zeros.clone()),
+                ("indclass", Value::Numbers(classes)),
                 ("indoption", zeros),
             ]);
         }

@@ -1,7 +1,7 @@
 //! `pg_type`, `format_type`, and types by their names.
 
 use super::layout::{Row, Value};
-use super::numbers::USER;
+use super::numbers::{INDEX_METHOD, USER};
 
 /// A type of PostgreSQL's that there is here, with that of its arrays.
 pub(super) struct Known {
@@ -174,6 +174,29 @@ pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         _ => known.sql.into(),
     };
     format!("{sql}{array}")
+}
+
+/// The number of the class of operators by which an index orders values of a type.
+pub(super) fn class_of(oid: u32) -> u32 {
+    10_000 + oid
+}
+
+/// `pg_opclass`: one for each type, by which indexes order its values.
+pub(super) fn pg_opclass() -> Vec<Row> {
+    let row = |of: &Known| {
+        vec![
+            ("oid", class_of(of.oid).into()),
+            ("opcmethod", INDEX_METHOD.into()),
+            ("opcname", format!("{}_ops", of.name).into()),
+            ("opcnamespace", 11_u32.into()),
+            ("opcowner", USER.into()),
+            ("opcfamily", class_of(of.oid).into()),
+            ("opcintype", of.oid.into()),
+            ("opcdefault", true.into()),
+            ("opckeytype", 0_u32.into()),
+        ]
+    };
+    KNOWN.iter().filter(|of| of.kind == "b").map(row).collect()
 }
 
 /// `pg_type`.
