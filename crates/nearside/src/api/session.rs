@@ -287,8 +287,12 @@ impl Session {
                 {
                     return explain::describe_query(of, running).map(Outcome::Rows);
                 }
-                ast::Statement::Query(_) if let Some(set) = set_config(&statement) => {
-                    return self.set_config(&set, running);
+                ast::Statement::Query(_) if let Some((sets, query)) = set_config(&statement) => {
+                    // The query is another one than the text's, whose plan is kept under that.
+                    let key = Key { sql: query.to_string(), ..key };
+                    let rows = self.sql(query, running, key)?;
+                    sets.iter().try_for_each(|set| self.set_config(set, running))?;
+                    return Ok(rows);
                 }
                 ast::Statement::Truncate(of) if upkeep::is_of_several(of) => {
                     return upkeep::truncate(of, running).map(Outcome::Done);

@@ -12,7 +12,7 @@ use crate::catalog::placement;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result, names};
 use crate::plan::planner::Planner;
-use crate::run::client::{self, Shown};
+use crate::run::client;
 use crate::run::config;
 use crate::run::options::NearsideOptions;
 use crate::run::outcome::{Done, Outcome};
@@ -110,16 +110,9 @@ impl Session {
     }
 
     /// `SELECT set_config(..)`.
-    pub(super) fn set_config(&self, set: &SetConfig, running: &RunningStatement) -> Result<Outcome> {
+    pub(super) fn set_config(&self, set: &SetConfig, running: &RunningStatement) -> Result<()> {
         system::is_for_session("SET", &set.name)?;
-        self.set(&set.name, &set.value, set.is_local, running)?;
-        let planner = self.planner().0;
-        let options = planner.config_options();
-        let shown = client::shown(&set.name, options, &running.of_session()).map(|shown| shown.value);
-        let full = config::full_name(&set.name);
-        let known = || config::entries(options).into_iter().find(|entry| entry.key == full)?.value;
-        let value = shown.or_else(known).unwrap_or_default();
-        views::show_client(&Shown { name: "set_config", value, description: "" }).map(Outcome::Rows)
+        self.set(&set.name, &set.value, set.is_local, running).map(|_| ())
     }
 
     /// Every setting as sessions start with it.

@@ -50,7 +50,7 @@ pub const RECORD: u32 = 2249;
 pub const UNKNOWN: u32 = 705;
 
 /// Types and those of their arrays.
-const ARRAYS: [(u32, u32); 18] = [
+const ARRAYS: [(u32, u32); 19] = [
     (BOOL, 1000),
     (BYTEA, 1001),
     (INT2, 1005),
@@ -59,6 +59,7 @@ const ARRAYS: [(u32, u32); 18] = [
     (BPCHAR, 1014),
     (VARCHAR, 1015),
     (INT8, 1016),
+    (OID, 1028),
     (FLOAT4, 1021),
     (FLOAT8, 1022),
     (TIMESTAMP, 1115),
@@ -95,6 +96,8 @@ pub fn of_field(field: &Field) -> PgType {
     let named = field.metadata().get(TYPE);
     let named = named.and_then(|name| NAMED.iter().find(|(known, ..)| known == name));
     match (length, named) {
+        // A column of INTEGER UNSIGNED is a number, and what it says is none of pg_catalog's.
+        (None, None) if of.oid == OID => PgType { oid: INT8, length: 8, modifier: -1 },
         (Some((oid, modifier)), _) if of.oid == TEXT => PgType { oid, length: -1, modifier },
         (_, Some((_, oid, length))) => PgType { oid: *oid, length: *length, modifier: -1 },
         _ => of,
@@ -108,7 +111,8 @@ pub fn of_type(data_type: &DataType) -> PgType {
         T::Boolean => (BOOL, 1),
         T::Int8 | T::UInt8 | T::Int16 => (INT2, 2),
         T::Int32 | T::UInt16 => (INT4, 4),
-        T::Int64 | T::UInt32 => (INT8, 8),
+        T::UInt32 => (OID, 4),
+        T::Int64 => (INT8, 8),
         T::UInt64 => (NUMERIC, -1),
         T::Float16 | T::Float32 => (FLOAT4, 4),
         T::Float64 => (FLOAT8, 8),
@@ -192,8 +196,8 @@ pub fn declared(oid: u32) -> Option<Declared> {
         UUID => T::FixedSizeBinary(16),
         INT2 => T::Int16,
         INT4 => T::Int32,
-        // `oid` has 32 bits without a sign.
-        INT8 | 26 => T::Int64,
+        OID => T::UInt32,
+        INT8 => T::Int64,
         FLOAT4 => T::Float32,
         FLOAT8 => T::Float64,
         // Texts by other names: "char", name, json.

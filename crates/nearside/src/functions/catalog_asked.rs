@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Builder, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBuilder, Int32Builder, Int64Builder, StringViewBuilder, UInt32Builder,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion_common::{Result, ScalarValue};
@@ -289,7 +291,8 @@ impl ScalarUDFImpl for Asked {
         Ok(match self.gives {
             Gives::Flag => DataType::Boolean,
             Gives::Text => DataType::Utf8View,
-            Gives::Number | Gives::Named(_) => DataType::Int64,
+            Gives::Number => DataType::Int64,
+            Gives::Named(_) => DataType::UInt32,
             Gives::Small => DataType::Int32,
         })
     }
@@ -365,7 +368,8 @@ fn collected(gives: Gives, answers: impl Iterator<Item = Result<Answer>>) -> Res
     match gives {
         Gives::Flag => built!(BooleanBuilder::new(), Answer::Flag(flag) => flag),
         Gives::Text => built!(StringViewBuilder::new(), Answer::Text(text) => text),
-        Gives::Number | Gives::Named(_) => built!(Int64Builder::new(), Answer::Number(number) => number),
+        Gives::Number => built!(Int64Builder::new(), Answer::Number(number) => number),
+        Gives::Named(_) => built!(UInt32Builder::new(), Answer::Number(number) => u32::try_from(number).unwrap_or(0)),
         Gives::Small => {
             built!(Int32Builder::new(), Answer::Number(number) => i32::try_from(number).unwrap_or(i32::MAX))
         }

@@ -64,7 +64,7 @@ fn named_type(name: &ObjectName) -> Option<Field> {
     let [part] = name.0.as_slice() else { return None };
     let ident = part.as_ident()?;
     match (ident.value.to_lowercase().as_str(), ident.quote_style) {
-        (oid @ "oid", None) => Some(Field::new("", DataType::Int64, true).with_metadata(metadata(oid))),
+        (oid @ "oid", None) => Some(Field::new("", DataType::UInt32, true).with_metadata(metadata(oid))),
         (name @ "name", None) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata(name))),
         ("char", Some(_)) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata("\"char\""))),
         _ => None,

@@ -42,7 +42,7 @@ const fn fixed(name: &'static str, value: &'static str, set: Set, description: &
     Fixed { name, value, description, set }
 }
 
-const FIXED: [Fixed; 16] = [
+const FIXED: [Fixed; 17] = [
     fixed("bytea_output", "hex", Set::To(&["hex"]), "How bytes are written as texts"),
     fixed("client_encoding", "UTF8", Set::To(&["utf8", "utf-8", "unicode"]), "How texts of the client are encoded"),
     fixed(
@@ -54,6 +54,7 @@ const FIXED: [Fixed; 16] = [
     fixed("integer_datetimes", "on", Set::Never, "Whether times are integers"),
     fixed("IntervalStyle", "postgres", Set::To(&["postgres"]), "How intervals are written"),
     fixed("is_superuser", "on", Set::Never, "Whether the user may do everything; there are no users"),
+    fixed("jit", "off", Set::To(&["off", "false", "no", "0"]), "Whether expressions are compiled to machine code"),
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),
     fixed("max_identifier_length", "63", Set::Never, "How many bytes a name may have at least"),

@@ -229,7 +229,7 @@ const ANCESTORS: &str = "pg_partition_ancestors";
 /// A list of no number.
 fn no_numbers() -> Expr {
     let none = Expr::Array(Array { elem: Vec::new(), named: true });
-    let element = Box::new(DataType::BigInt(None));
+    let element = Box::new(DataType::Custom(ObjectName::from(vec![Ident::new("oid")]), Vec::new()));
     Expr::Cast {
         kind: ast::CastKind::DoubleColon,
         expr: Box::new(none),

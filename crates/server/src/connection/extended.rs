@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use futures::FutureExt;
 use nearside::pg_types::{self as types, Declared};
 use nearside::{Outcome, Prepared, ScalarValue, Session};
@@ -383,11 +383,11 @@ fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fa
         })
     };
     let declared = types.iter().map(of).collect::<Result<Vec<_>, Fault>>()?;
-    if is_set_config(sql) && types.is_empty() {
-        let schema = Schema::new(vec![Field::new("set_config", DataType::Utf8View, true)]);
-        return Ok(Told { prepared: None, parameters: Vec::new(), columns: Columns::Known(Arc::new(schema)) });
-    }
     let prepared = session.prepare_as(sql, &declared)?;
+    if calls_set_config(sql) && prepared.parameter_types().is_empty() {
+        let columns = prepared.columns()?.map_or(Columns::None, Columns::Known);
+        return Ok(Told { prepared: None, parameters: Vec::new(), columns });
+    }
     let parameter = |(place, inferred): (usize, &Option<DataType>)| {
         Parameter::of(types.get(place).copied().unwrap_or(0), inferred.as_ref())
     };
@@ -396,19 +396,7 @@ fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fa
     Ok(Told { prepared: Some(prepared), parameters, columns })
 }
 
-/// `SELECT set_config('name', 'value', false)`, which a session runs as SET.
-fn is_set_config(sql: &str) -> bool {
-    let mut tokens = crate::tokens::Tokens::new(sql).map(|placed| placed.token);
-    let mut next = || tokens.next();
-    if !next().is_some_and(|token| token.is("select")) {
-        return false;
-    }
-    match next() {
-        Some(token) if token.is("set_config") => true,
-        Some(token) if token.is("pg_catalog") => {
-            next();
-            next().is_some_and(|token| token.is("set_config"))
-        }
-        _ => false,
-    }
+/// `SELECT .., set_config('name', 'value', false)`, which a session runs from its text.
+fn calls_set_config(sql: &str) -> bool {
+    crate::tokens::Tokens::new(sql).any(|placed| placed.token.is("set_config"))
 }

@@ -110,7 +110,7 @@ impl Collected {
             let value = match value {
                 None => null(field.data_type())?,
                 Some(bytes) => {
-                    let oid = types::of_type(field.data_type()).oid;
+                    let oid = types::of_field(field).oid;
                     fitted(read::of_binary(oid, bytes, field.data_type())?, field)?
                 }
             };

@@ -109,7 +109,7 @@ impl Values {
         };
         let width = match array.data_type() {
             T::Int8 | T::UInt8 | T::Int16 => 2,
-            T::Int32 | T::UInt16 => 4,
+            T::Int32 | T::UInt16 | T::UInt32 => 4,
             _ => 8,
         };
         if kept != *array.data_type() {

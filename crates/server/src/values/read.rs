@@ -182,7 +182,7 @@ pub fn of_binary(oid: u32, bytes: &[u8], data_type: &DataType) -> Result<ScalarV
         types::INT2 => ScalarValue::Int16(Some(number!(i16))),
         types::INT4 => ScalarValue::Int32(Some(number!(i32))),
         types::INT8 => ScalarValue::Int64(Some(number!(i64))),
-        26 => ScalarValue::Int64(Some(number!(u32).into())),
+        types::OID => ScalarValue::UInt32(Some(number!(u32))),
         types::FLOAT4 => ScalarValue::Float32(Some(number!(f32))),
         types::FLOAT8 => ScalarValue::Float64(Some(number!(f64))),
         types::TEXT | types::VARCHAR | types::BPCHAR | types::UNKNOWN | 18 | 19 | 114 => {

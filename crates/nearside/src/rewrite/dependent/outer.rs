@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
-use datafusion_expr::{Expr, LogicalPlan, Projection, Subquery};
+use datafusion_expr::{Expr, LogicalPlan, Projection, Subquery, TableScan};
 
 use arrow::datatypes::FieldRef;
 
 use crate::sql::fresh_name;
+use crate::tables::sources::WorkSource;
 
 /// Columns of outer rows, each with the column that carries it through the query, which has a name of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Outer {
     columns: Vec<(Column, Column)>,
+    /// What steps of recursive queries read, which carries outer rows already: by name, with columns for these.
+    works: Vec<(String, LogicalPlan)>,
 }
 
 impl Outer {
@@ -37,7 +40,33 @@ impl Outer {
 
     fn carried(columns: Vec<Column>) -> Outer {
         let carried = |column| (column, Column::from_name(fresh_name("carried")));
-        Outer { columns: columns.into_iter().map(carried).collect() }
+        Outer { columns: columns.into_iter().map(carried).collect(), works: Vec::new() }
+    }
+
+    /// The same for the step of a recursive query of a name, which reads `work`.
+    pub(super) fn within_step(&self, name: &str, work: LogicalPlan) -> Outer {
+        let mut within = self.clone();
+        within.works.push((name.into(), work));
+        within
+    }
+
+    /// What a step reads by this scan, with the outer rows.
+    pub(super) fn work(&self, scan: &TableScan) -> Option<&LogicalPlan> {
+        let of = scan.source.downcast_ref::<WorkSource>()?;
+        self.works.iter().rev().find(|(name, _)| *name == of.name).map(|(_, work)| work)
+    }
+
+    /// Whether a plan reads what a step does.
+    fn reads_work(&self, plan: &LogicalPlan) -> Result<bool> {
+        let mut any = false;
+        if self.works.is_empty() {
+            return Ok(any);
+        }
+        plan.apply_with_subqueries(|node| {
+            any |= matches!(node, LogicalPlan::TableScan(scan) if self.work(scan).is_some());
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(any)
     }
 
     /// The same columns, carried by others.
@@ -94,7 +123,7 @@ impl Outer {
 
     /// Whether a plan reads any of the columns.
     pub(super) fn is_read_by(&self, plan: &LogicalPlan) -> Result<bool> {
-        let mut any = false;
+        let mut any = self.reads_work(plan)?;
         in_plan(plan.clone(), &mut Vec::new(), &mut |_, column| {
             any |= self.carrier(column).is_some();
             None

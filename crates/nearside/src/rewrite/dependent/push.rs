@@ -1,7 +1,9 @@
 //! What becomes of each operator of a query when outer rows are pushed below it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::datatypes::{FieldRef, Schema};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, JoinType, NullEquality, Result};
 use datafusion_expr::expr::{Sort as SortKey, WindowFunction};
@@ -9,7 +11,7 @@ use datafusion_expr::logical_plan::{DistinctOn, FetchType, SkipType};
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{
     Aggregate, Distinct, Expr, ExprFunctionExt, Filter, Join, JoinConstraint, Limit, LogicalPlan, LogicalPlanBuilder,
-    Projection, Sort, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
+    Projection, RecursiveQuery, Sort, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
 };
 use datafusion_functions_window::expr_fn::row_number;
 
@@ -18,6 +20,7 @@ use crate::rewrite::dependent::grouping::as_union;
 use crate::rewrite::dependent::outer::Outer;
 use crate::rewrite::null_keys::not_null;
 use crate::sql::fresh_name;
+use crate::tables::sources::WorkSource;
 
 /// The rows that a query gives for each of the outer rows, with the columns that carry those. The outer rows are
 /// different from each other, unless the query [is row-wise](super::simple::is_row_wise).
@@ -58,7 +61,8 @@ pub(super) fn push(query: &LogicalPlan, rows: &LogicalPlan, outer: &Outer) -> Re
         LogicalPlan::Join(join) => pushed.join(join),
         // What it reads of rows beside it, its join has taken care of.
         LogicalPlan::Subquery(lateral) => push(&lateral.subquery, rows, outer),
-        LogicalPlan::RecursiveQuery(_) => refused("WITH RECURSIVE"),
+        LogicalPlan::RecursiveQuery(recursive) => pushed.recursive(recursive),
+        LogicalPlan::TableScan(scan) if let Some(work) = outer.work(scan) => Ok(work.clone()),
         _ => refused("this"),
     }
 }
@@ -348,6 +352,43 @@ impl Pushed<'_> {
             let outer_keys = not_null(leads.zip(again.carriers()), [left.schema(), follows.schema()])?;
             made(left, follows, outer_keys)
         }
+    }
+}
+
+impl Pushed<'_> {
+    /// Outer rows go to the first rows, and each step carries them on.
+    fn recursive(&self, query: &RecursiveQuery) -> Result<LogicalPlan> {
+        let own = || query.static_term.schema().columns().into_iter().map(Expr::Column);
+        let base = projected(self.input(&query.static_term)?, self.outer.carriers().chain(own()))?;
+        let carried = self.outer.len();
+        let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
+        let carriers = base.schema().fields().iter().take(carried).map(nullable);
+        let fields: Vec<FieldRef> = carriers.clone().chain(query.schema.fields().iter().map(nullable)).collect();
+        let source = WorkSource::table(&query.name, Arc::new(Schema::new(fields)));
+        let scan = LogicalPlanBuilder::scan(query.name.as_str(), source, None)?.build()?;
+        let made = scan.schema().columns();
+        let names = self
+            .outer
+            .carriers()
+            .zip(&made)
+            .map(|(carrier, made)| Expr::Column(made.clone()).alias(carrier.qualified_name().1));
+        let work = projected(scan, names.chain(made.iter().skip(carried).cloned().map(Expr::Column)))?;
+        let within = self.outer.within_step(&query.name, work);
+        let step = push(&query.recursive_term, self.rows, &within)?;
+        let step = projected(
+            step,
+            self.outer.carriers().chain(query.recursive_term.schema().columns().into_iter().map(Expr::Column)),
+        )?;
+        let qualified = carriers.map(|field| (None, field));
+        let own = query.schema.iter().map(|(relation, field)| (relation.cloned(), Arc::clone(field)));
+        let schema = DFSchema::new_with_metadata(qualified.chain(own).collect(), HashMap::new())?;
+        Ok(LogicalPlan::RecursiveQuery(RecursiveQuery {
+            name: query.name.clone(),
+            static_term: Arc::new(base),
+            recursive_term: Arc::new(step),
+            is_distinct: query.is_distinct,
+            schema: Arc::new(schema),
+        }))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Int16Builder, Int32Builder, Int64Builder, ListBuilder, RecordBatch,
-    StringViewBuilder, new_null_array,
+    StringViewBuilder, UInt32Builder, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
@@ -141,10 +141,10 @@ fn field(name: &str, of: &str) -> Field {
     }
     let list = |element| T::List(Arc::new(Field::new_list_field(element, true)));
     let data_type = match of {
-        "oid" => return Field::new(name, T::Int64, true).with_metadata(metadata("oid")),
+        "oid" => return Field::new(name, T::UInt32, true).with_metadata(metadata("oid")),
         "name" | "\"char\"" => return Field::new(name, T::Utf8View, true).with_metadata(metadata(of)),
         "int2vector" => return Field::new(name, list(T::Int16), true).with_metadata(metadata(of)),
-        "oidvector" => return Field::new(name, list(T::Int64), true).with_metadata(metadata(of)),
+        "oidvector" => return Field::new(name, list(T::UInt32), true).with_metadata(metadata(of)),
         "boolean" => T::Boolean,
         "smallint" => T::Int16,
         "integer" => T::Int32,
@@ -178,6 +178,7 @@ fn array<'a>(field: &Field, values: impl Iterator<Item = &'a Value> + Clone) -> 
         DataType::Int16 => built!(Int16Builder::new(), Value::Number(n) => i16::try_from(*n).map_err(|_| wrong())?),
         DataType::Int32 => built!(Int32Builder::new(), Value::Number(n) => i32::try_from(*n).map_err(|_| wrong())?),
         DataType::Int64 => built!(Int64Builder::new(), Value::Number(n) => *n),
+        DataType::UInt32 => built!(UInt32Builder::new(), Value::Number(n) => u32::try_from(*n).map_err(|_| wrong())?),
         DataType::Float32 => built!(Float32Builder::new(), Value::Number(n) => *n as f32),
         DataType::Utf8View => built!(StringViewBuilder::new(), Value::Text(text) => text),
         DataType::List(element) if values.clone().any(|value| matches!(value, Value::Numbers(_))) => {
