@@ -105,7 +105,7 @@ pub(crate) const NAME_OF: &str = "__nearside_name_of_";
 pub(crate) const NAMED: [&str; 4] = ["regclass", "regtype", "regnamespace", "regrole"];
 
 /// Each with how many arguments it takes, at least and at most.
-const QUESTIONS: [(&str, (usize, usize), Gives); 77] = {
+const QUESTIONS: [(&str, (usize, usize), Gives); 68] = {
     use Gives::{Flag, Named, Number, Small, Text};
     [
         ("format_type", (2, 2), Text),
@@ -131,7 +131,6 @@ const QUESTIONS: [(&str, (usize, usize), Gives); 77] = {
         ("pg_get_function_result", (1, 1), Text),
         ("pg_get_function_arguments", (1, 1), Text),
         ("pg_get_function_identity_arguments", (1, 1), Text),
-        ("pg_get_functiondef", (1, 1), Text),
         ("pg_relation_is_publishable", (1, 1), Flag),
         ("pg_index_column_has_property", (3, 3), Flag),
         ("pg_tablespace_location", (1, 1), Text),
@@ -163,15 +162,7 @@ const QUESTIONS: [(&str, (usize, usize), Gives); 77] = {
         ("row_security_active", (1, 1), Flag),
         ("pg_is_other_temp_schema", (1, 1), Flag),
         ("pg_my_temp_schema", (0, 0), Number),
-        ("pg_relation_filenode", (1, 1), Number),
-        ("inet_server_addr", (0, 0), Text),
-        ("inet_server_port", (0, 0), Small),
-        ("inet_client_addr", (0, 0), Text),
-        ("inet_client_port", (0, 0), Small),
         ("pg_collation_for", (1, 1), Text),
-        ("txid_current_if_assigned", (0, 0), Number),
-        ("pg_is_wal_replay_paused", (0, 0), Flag),
-        ("pg_get_replica_identity_index", (1, 1), Number),
         ("to_regclass", (1, 1), Named("regclass")),
         ("to_regtype", (1, 1), Named("regtype")),
         ("to_regnamespace", (1, 1), Named("regnamespace")),

@@ -78,6 +78,8 @@ struct Moments {
 impl Series {
     fn of(name: &str, arguments: &[ScalarValue]) -> Result<Series> {
         let with_stop = name == "generate_series";
+        let arguments = arguments.iter().map(wide).collect::<Vec<_>>();
+        let arguments = arguments.as_slice();
         let text = arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let text = format!("{name}({text})");
         let Some(first) = arguments.first().filter(|_| arguments.len() <= 3) else {
@@ -105,6 +107,14 @@ impl Series {
         };
         let schema = Arc::new(Schema::new(vec![Field::new("value", data_type, false)]));
         Ok(Series { text, schema, values })
+    }
+}
+
+/// An integer of another width as one of 64 bits; what is none, or too large, as it is.
+fn wide(value: &ScalarValue) -> ScalarValue {
+    match value.data_type().is_integer() {
+        true => value.cast_to(&DataType::Int64).unwrap_or_else(|_| value.clone()),
+        false => value.clone(),
     }
 }
 

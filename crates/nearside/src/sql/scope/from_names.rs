@@ -254,11 +254,17 @@ fn name_columns(of: &str, given: &mut Vec<TableAliasColumnDef>, columns: Vec<Str
 /// Whether the planner names each output of a query as SQL does.
 pub(super) fn names_itself(body: &SetExpr) -> bool {
     match body {
-        SetExpr::Select(select) => select.projection.iter().all(|item| match item {
-            SelectItem::UnnamedExpr(expr) => is_column(expr),
-            SelectItem::ExprWithAlias { .. } | SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
-            SelectItem::ExprWithAliases { .. } => false,
-        }),
+        SetExpr::Select(select) => {
+            // A column beside a star is called otherwise for the planner (`mend`), since the star may give it as well.
+            let is_star =
+                |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+            let has_star = select.projection.iter().any(is_star);
+            select.projection.iter().all(|item| match item {
+                SelectItem::UnnamedExpr(expr) => is_column(expr) && !has_star,
+                SelectItem::ExprWithAlias { .. } | SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
+                SelectItem::ExprWithAliases { .. } => false,
+            })
+        }
         SetExpr::Query(query) => names_itself(&query.body),
         SetExpr::SetOperation { left, .. } => names_itself(left),
         _ => true,

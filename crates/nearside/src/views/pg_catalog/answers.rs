@@ -163,9 +163,7 @@ impl Answers for OfCatalog {
                 let temporary = self.path.iter().find(|schema| schema.starts_with("pg_temp"));
                 Answer::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
             }
-            "pg_relation_filenode" => number(args).map_or(Answer::Null, Answer::Number),
             "pg_collation_for" => "\"C\"".into(),
-            "pg_is_wal_replay_paused" => false.into(),
             // Rules, triggers, partitions, signatures of functions: there are none, or nothing is told of them.
             _ => Answer::Null,
         })
