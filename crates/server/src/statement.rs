@@ -89,6 +89,7 @@ impl Kind {
     pub fn tag_of_rows(&self, rows: u64) -> String {
         match self {
             Kind::Other(word) if word == "explain" || word == "show" => word.to_uppercase(),
+            Kind::Other(word) if word == "fetch" => format!("FETCH {rows}"),
             _ => format!("SELECT {rows}"),
         }
     }

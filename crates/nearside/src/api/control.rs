@@ -18,6 +18,13 @@ use crate::statements::lasting;
 #[derive(Debug, Default)]
 pub(super) struct OfSession(pub(super) Mutex<Option<Arc<Transaction>>>);
 
+impl OfSession {
+    /// It, if there is one.
+    pub(super) fn open(&self) -> Option<Arc<Transaction>> {
+        self.0.lock().clone()
+    }
+}
+
 /// The statement of a text, if it is about transactions.
 pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
     const WORDS: [&str; 9] = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];

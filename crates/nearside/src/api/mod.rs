@@ -1,6 +1,7 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
 mod control;
+mod cursors;
 pub(crate) mod database;
 pub(crate) mod keyed;
 pub(crate) mod plan_times;

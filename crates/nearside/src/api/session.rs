@@ -12,6 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
 use crate::api::control::{OfSession, control};
+use crate::api::cursors::Cursors;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
 use crate::error::codes::SqlState;
@@ -76,6 +77,8 @@ pub(super) struct SessionState {
     shapes: Shapes,
     /// The transaction that it has begun.
     pub(super) transaction: OfSession,
+    /// Queries whose rows are taken some at a time.
+    pub(super) cursors: Cursors,
 }
 
 impl Session {
@@ -89,6 +92,7 @@ impl Session {
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),
             transaction: OfSession::default(),
+            cursors: Cursors::default(),
         };
         Session { inner, shared: Arc::new(shared) }
     }
@@ -259,6 +263,10 @@ impl Session {
             AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
             AnyStatement::Checkpoint => lasting::checkpoint(running).map(Outcome::Done),
             AnyStatement::Sequence(of) => sequences::run(&of, running).map(Outcome::Done),
+            AnyStatement::Cursor(of) => {
+                // The query's plan is kept under its own text.
+                self.cursor(of, |query, sql| self.dispatch(query, running, Key { sql, ..key }))
+            }
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
@@ -392,6 +400,7 @@ impl Session {
                 }
                 self.shared.prepared.lock().clear();
                 self.shared.given.forget();
+                self.close_cursors();
                 self.reset_all()?;
                 "DISCARD ALL"
             }
@@ -409,7 +418,6 @@ impl Session {
                 self.shared.prepared.lock().clear();
                 "DEALLOCATE ALL"
             }
-            GivenUp::Cursors => "CLOSE CURSOR ALL",
             GivenUp::Channels => "UNLISTEN",
         };
         Ok(Done::new(tag))

@@ -457,6 +457,7 @@ impl Session {
             false => self.end_local_settings(),
         }
         drop(state);
+        self.end_cursors();
         committed?;
         if chain {
             self.begin(modes)?;

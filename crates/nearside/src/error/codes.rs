@@ -87,6 +87,7 @@ states! {
         "the transaction was rolled back, since its session did nothing for too long";
     InvalidSqlStatementName = "26000" "invalid_sql_statement_name": "there is no prepared statement of that name";
     DependentObjectsStillExist = "2BP01" "dependent_objects_still_exist": "others depend on what is to be dropped";
+    InvalidCursorName = "34000" "invalid_cursor_name": "there is no cursor of that name";
     InvalidSavepointSpecification = "3B001" "invalid_savepoint_specification": "there is no savepoint of that name";
     InvalidCatalogName = "3D000" "invalid_catalog_name": "there is no database of that name";
     InvalidSchemaName = "3F000" "invalid_schema_name": "there is no schema of that name";
@@ -113,6 +114,7 @@ states! {
     GeneratedAlways = "428C9" "generated_always": "a value for a column whose values are always generated";
     ReservedName = "42939" "reserved_name": "a name that belongs to the system";
     UndefinedTable = "42P01" "undefined_table": "there is no table or view of that name";
+    DuplicateCursor = "42P03" "duplicate_cursor": "there is a cursor of that name already";
     DuplicatePreparedStatement = "42P05" "duplicate_prepared_statement":
         "there is a prepared statement of that name already";
     DuplicateSchema = "42P06" "duplicate_schema": "there is a schema of that name already";

@@ -31,6 +31,7 @@ mod casts;
 mod catalog_types;
 mod complete;
 mod conflict;
+mod cursors;
 mod dialect;
 mod distinct;
 mod exclude;
@@ -69,6 +70,7 @@ mod written_with;
 
 pub(crate) use casts::CAST;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
+pub(crate) use cursors::{CursorStatement, Declared, Direction};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 use locking::without_locking;
@@ -133,6 +135,8 @@ pub(crate) enum AnyStatement {
     Backup(String),
     /// `CREATE SEQUENCE` and its like.
     Sequence(SequenceStatement),
+    /// `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
+    Cursor(CursorStatement),
     /// `VACUUM`, `ANALYZE`.
     Upkeep(Upkeep),
     /// `DISCARD`, `RESET ALL` and their like.
@@ -169,6 +173,9 @@ impl AnyStatement {
             Some(upkeep::Kept::Upkeep(upkeep)) => return Ok(AnyStatement::Upkeep(upkeep)),
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
             None => {}
+        }
+        if let Some(cursor) = cursors::statement(&tokens)? {
+            return Ok(AnyStatement::Cursor(cursor));
         }
         if let Some(sequence) = sequences::statement(&tokens)? {
             return Ok(AnyStatement::Sequence(sequence));
@@ -227,6 +234,9 @@ impl AnyStatement {
             }
             AnyStatement::Sequence(_) => Err(Error::Unsupported(
                 "statements about sequences cannot be prepared or stand inside another statement".into(),
+            )),
+            AnyStatement::Cursor(_) => Err(Error::Unsupported(
+                "DECLARE, FETCH, MOVE and CLOSE cannot be prepared or stand inside another statement".into(),
             )),
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),

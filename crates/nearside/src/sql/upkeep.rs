@@ -1,5 +1,5 @@
 //! Statements that tables are kept in order with and that connections are handed on with: VACUUM, ANALYZE; DISCARD,
-//! RESET ALL, DEALLOCATE ALL, CLOSE ALL, UNLISTEN.
+//! RESET ALL, DEALLOCATE ALL, UNLISTEN.
 
 use sqlparser::ast::ObjectName;
 use sqlparser::keywords::Keyword;
@@ -34,8 +34,6 @@ pub(crate) enum GivenUp {
     Settings,
     /// `DEALLOCATE ALL`.
     Prepared,
-    /// `CLOSE ALL`: there are no cursors.
-    Cursors,
     /// `UNLISTEN *`: there is nothing to listen to.
     Channels,
 }
@@ -53,7 +51,7 @@ pub(super) enum Kept {
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Kept>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(Token::Word(word)) = first.map(|token| &token.token) else { return Ok(None) };
-    const OURS: [&str; 7] = ["vacuum", "analyze", "discard", "reset", "deallocate", "close", "unlisten"];
+    const OURS: [&str; 6] = ["vacuum", "analyze", "discard", "reset", "deallocate", "unlisten"];
     let Some(which) = OURS.into_iter().find(|own| word.quote_style.is_none() && word.value.eq_ignore_ascii_case(own))
     else {
         return Ok(None);
@@ -97,8 +95,6 @@ fn given_up(statement: &str, parser: &mut Parser<'_>) -> Result<Option<GivenUp>>
             is_next(parser, "prepare");
             all(parser).then_some(GivenUp::Prepared)
         }
-        "close" if all(parser) => Some(GivenUp::Cursors),
-        "close" => return Err(Error::Unsupported("CLOSE of a cursor is not supported: there are no cursors".into())),
         "unlisten" if parser.consume_token(&Token::Mul) => Some(GivenUp::Channels),
         "unlisten" => {
             let message = "UNLISTEN of a channel is not supported: nothing listens; UNLISTEN * says so";

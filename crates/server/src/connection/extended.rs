@@ -217,6 +217,13 @@ impl Connection {
     }
 
     async fn describe_portal(&mut self, name: &str) -> Result<()> {
+        // A cursor that DECLARE made is a portal, too.
+        if !self.portals.contains_key(name)
+            && let Some(schema) = self.session.cursor_columns(name)
+        {
+            self.output.columns(&columns_of(&schema, &[])?);
+            return Ok(());
+        }
         let portal = self.portal(name)?;
         let (statement, formats) = (Arc::clone(&portal.statement), portal.formats.clone());
         self.describe(&statement, &formats).await
@@ -366,6 +373,9 @@ fn told_of(session: &Session, sql: &str, kind: &Kind, types: &[u32]) -> Result<T
             // Who runs it says that there is none.
             None => without(Columns::None),
         },
+        Kind::Other(word) if word == "fetch" => {
+            without(session.fetched_columns(sql).map_or(Columns::None, Columns::Known))
+        }
         Kind::Other(word) if ["show", "explain", "describe", "desc"].contains(&word.as_str()) => {
             without(Columns::WhenRun)
         }
