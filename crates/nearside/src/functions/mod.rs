@@ -11,6 +11,7 @@ mod defined;
 pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
+pub(crate) mod json;
 pub(crate) mod letters;
 mod moment_texts;
 pub(crate) mod named_aggregates;

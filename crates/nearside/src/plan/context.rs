@@ -51,6 +51,8 @@ impl TypePlanner for OwnTypes {
     fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
         Ok(match sql_type {
             ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
+            // Which of the two it is, say `catalog::lengths` and `sql::json`.
+            ast::DataType::JSON | ast::DataType::JSONB => Some(Arc::new(Field::new("", DataType::Utf8View, true))),
             _ => None,
         })
     }
