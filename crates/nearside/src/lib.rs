@@ -35,6 +35,7 @@ mod catalog;
 mod durable;
 mod error;
 mod functions;
+mod json;
 mod lower;
 mod plan;
 mod rewrite;

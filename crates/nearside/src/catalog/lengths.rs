@@ -4,8 +4,11 @@
 //! `CHAR(n)` keeps texts without the blanks at their end, which have no meaning there (`rewrite::chars` says what sees
 //! them). `CHAR` alone is `CHAR(1)`.
 //!
-//! The planner sees the length of a column in its field's metadata ([`LENGTH`]), which goes with the column wherever it
-//! is named; so a table made of a query has it too.
+//! `JSON` and `JSONB` are kept as such rules of columns of texts too: the one takes texts that are JSON, the other has
+//! them in their normal form ([`crate::json`]).
+//!
+//! The planner sees the length of a column in its field's metadata ([`LENGTH`], for JSON [`TYPE`]), which goes with the
+//! column wherever it is named; so a table made of a query has it too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,19 +18,33 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use sqlparser::ast::{self, CharacterLength};
 
+use crate::catalog::named_types::{self, TYPE};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::json;
 
 /// The key of a field's metadata under which the length of its texts stands, as SQL has it: `CHAR(3)`.
 pub const LENGTH: &str = "nearside.length";
 
-/// How long texts of a column may be.
+/// How long texts of a column may be, or that they are JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Length {
     /// Characters.
     pub chars: usize,
+    of: Of,
+}
+
+/// What texts they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// VARCHAR(n)
+    Varying,
     /// CHAR(n): blanks at the end are dropped.
-    fixed: bool,
+    Fixed,
+    /// JSON as it was written.
+    Json,
+    /// JSON in its normal form.
+    Jsonb,
 }
 
 /// The lengths of a table's columns, by name; those that have none are not in it.
@@ -45,10 +62,13 @@ impl Length {
             | ast::DataType::CharVarying(length)
             | ast::DataType::Nvarchar(length) => (length.as_ref(), false),
             ast::DataType::Char(length) | ast::DataType::Character(length) => (length.as_ref(), true),
+            ast::DataType::JSON => return Ok(Some(Length::json(false))),
+            ast::DataType::JSONB => return Ok(Some(Length::json(true))),
             _ => return Ok(None),
         };
+        let of = if fixed { Of::Fixed } else { Of::Varying };
         match length {
-            None if fixed => Ok(Some(Length { chars: 1, fixed })),
+            None if fixed => Ok(Some(Length { chars: 1, of })),
             None | Some(CharacterLength::Max) => Ok(None),
             Some(CharacterLength::IntegerLength { unit: Some(ast::CharLengthUnits::Octets), .. }) => {
                 Err(Error::Unsupported("a length in OCTETS is not supported; lengths are in characters".into()))
@@ -57,20 +77,44 @@ impl Length {
                 Err(Error::plan(SqlState::InvalidParameterValue, format!("column '{name}': a length is at least 1")))
             }
             Some(CharacterLength::IntegerLength { length, .. }) => {
-                Ok(Some(Length { chars: usize::try_from(*length).unwrap_or(usize::MAX), fixed }))
+                Ok(Some(Length { chars: usize::try_from(*length).unwrap_or(usize::MAX), of }))
             }
         }
     }
 
+    fn json(is_binary: bool) -> Length {
+        Length { chars: usize::MAX, of: if is_binary { Of::Jsonb } else { Of::Json } }
+    }
+
     /// What [`Length::sql`] wrote.
     pub(crate) fn of_text(text: &str) -> Option<Length> {
+        if matches!(text, "JSON" | "JSONB") {
+            return Some(Length::json(text == "JSONB"));
+        }
         let (name, chars) = text.strip_suffix(')')?.split_once('(')?;
-        Some(Length { chars: chars.parse().ok()?, fixed: name == "CHAR" })
+        Some(Length { chars: chars.parse().ok()?, of: if name == "CHAR" { Of::Fixed } else { Of::Varying } })
     }
 
     /// Whether it is that of `CHAR(n)`.
     pub(crate) fn is_fixed(self) -> bool {
-        self.fixed
+        self.of == Of::Fixed
+    }
+
+    /// `json` or `jsonb`, where it is one of these.
+    pub(crate) fn json_name(self) -> Option<&'static str> {
+        match self.of {
+            Of::Json => Some("json"),
+            Of::Jsonb => Some("jsonb"),
+            Of::Varying | Of::Fixed => None,
+        }
+    }
+
+    /// How it stands in the metadata of a field.
+    pub(crate) fn metadata(self) -> HashMap<String, String> {
+        match self.json_name() {
+            Some(name) => named_types::metadata(name),
+            None => HashMap::from([(LENGTH.to_string(), self.sql())]),
+        }
     }
 
     /// How many characters.
@@ -80,14 +124,20 @@ impl Length {
 
     /// The type's name.
     pub(crate) fn sql(self) -> String {
-        format!("{}({})", if self.fixed { "CHAR" } else { "VARCHAR" }, self.chars)
+        let name = match self.of {
+            Of::Json => return "JSON".into(),
+            Of::Jsonb => return "JSONB".into(),
+            Of::Fixed => "CHAR",
+            Of::Varying => "VARCHAR",
+        };
+        format!("{name}({})", self.chars)
     }
 
     /// A text as it is kept, or `None` where it is too long.
     fn kept(self, text: &str) -> Option<&str> {
         // A character has at least a byte.
         let fits = text.len() <= self.chars;
-        let text = if self.fixed { text.trim_end_matches(' ') } else { text };
+        let text = if self.is_fixed() { text.trim_end_matches(' ') } else { text };
         if fits {
             return Some(text);
         }
@@ -105,10 +155,7 @@ pub(crate) fn told(schema: &SchemaRef, lengths: &Lengths) -> SchemaRef {
         return Arc::clone(schema);
     }
     let field = |field: &FieldRef| match lengths.get(field.name()) {
-        Some(length) => {
-            let metadata = HashMap::from([(LENGTH.to_string(), length.sql())]);
-            Arc::new(field.as_ref().clone().with_metadata(metadata))
-        }
+        Some(length) => Arc::new(field.as_ref().clone().with_metadata(length.metadata())),
         None => Arc::clone(field),
     };
     Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
@@ -117,7 +164,11 @@ pub(crate) fn told(schema: &SchemaRef, lengths: &Lengths) -> SchemaRef {
 /// The lengths that a query's columns have.
 pub(crate) fn of_query(schema: &Schema) -> Lengths {
     let length = |field: &FieldRef| {
-        let length = Length::of_text(field.metadata().get(LENGTH)?)?;
+        let length = match field.metadata().get(TYPE).map(String::as_str) {
+            Some("json") => Length::json(false),
+            Some("jsonb") => Length::json(true),
+            _ => Length::of_text(field.metadata().get(LENGTH)?)?,
+        };
         Some((field.name().clone(), length))
     };
     Arc::new(schema.fields().iter().filter_map(length).collect())
@@ -153,6 +204,18 @@ pub(crate) fn enforced_column(column: &ArrayRef, length: Length, name: &str) -> 
         _ => cast(column, &DataType::Utf8View)?,
     };
     let texts = texts.as_string_view();
+    match length.of {
+        Of::Json => {
+            texts.iter().flatten().try_for_each(json::scan::check)?;
+            return Ok(None);
+        }
+        Of::Jsonb => {
+            let normal = texts.iter().map(|text| text.map(json::normal).transpose());
+            let normal = normal.collect::<Result<StringViewArray>>()?;
+            return Ok(Some(cast(&normal, column.data_type())?));
+        }
+        Of::Varying | Of::Fixed => {}
+    }
     let mut changes = false;
     for text in texts.iter().flatten() {
         match length.kept(text) {
@@ -181,8 +244,8 @@ mod tests {
 
     #[test]
     fn blanks_that_are_too_much_are_cut_off() {
-        let varying = Length { chars: 3, fixed: false };
-        let fixed = Length { chars: 3, fixed: true };
+        let varying = Length { chars: 3, of: Of::Varying };
+        let fixed = Length { chars: 3, of: Of::Fixed };
         for (text, as_varying, as_fixed) in [
             ("", Some(""), Some("")),
             ("abc", Some("abc"), Some("abc")),

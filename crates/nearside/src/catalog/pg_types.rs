@@ -20,6 +20,10 @@ pub const INT2: u32 = 21;
 pub const INT4: u32 = 23;
 /// `text`
 pub const TEXT: u32 = 25;
+/// `json`
+pub const JSON: u32 = 114;
+/// `jsonb`
+pub const JSONB: u32 = 3802;
 /// `float4`
 pub const FLOAT4: u32 = 700;
 /// `float8`
@@ -73,7 +77,8 @@ const ARRAYS: [(u32, u32); 19] = [
 ];
 
 /// Types whose values are another type's here, by their names ([`TYPE`]): the number, and the length of a value.
-const NAMED: [(&str, u32, i16); 3] = [("oid", OID, 4), ("name", 19, 64), ("\"char\"", 18, 1)];
+const NAMED: [(&str, u32, i16); 5] =
+    [("oid", OID, 4), ("name", 19, 64), ("\"char\"", 18, 1), ("json", JSON, -1), ("jsonb", JSONB, -1)];
 
 /// What a column's type is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +205,8 @@ pub fn declared(oid: u32) -> Option<Declared> {
         INT8 => T::Int64,
         FLOAT4 => T::Float32,
         FLOAT8 => T::Float64,
-        // Texts by other names: "char", name, json.
-        TEXT | BPCHAR | VARCHAR | 18 | 19 | 114 => T::Utf8View,
+        // Texts by other names: "char", name, json, jsonb.
+        TEXT | BPCHAR | VARCHAR | 18 | 19 | JSON | JSONB => T::Utf8View,
         DATE => T::Date32,
         TIME => T::Time64(TimeUnit::Nanosecond),
         TIMESTAMP => T::Timestamp(TimeUnit::Nanosecond, None),

@@ -72,6 +72,7 @@ states! {
     ArraySubscriptError = "2202E" "array_subscript_error": "a number of elements that a list does not have";
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";
+    UntranslatableCharacter = "22P05" "untranslatable_character": "a character that a text cannot have";
     NotNullViolation = "23502" "not_null_violation": "a NULL in a column that takes none";
     ForeignKeyViolation = "23503" "foreign_key_violation":
         "a row refers to one that is not there, or one that is referred to would go";

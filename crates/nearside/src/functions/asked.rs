@@ -11,6 +11,7 @@ use datafusion_expr::{
 };
 
 use crate::catalog::lengths::{LENGTH, Length};
+use crate::catalog::named_types::name_of;
 use crate::error::types::sql_type;
 
 /// The functions.
@@ -67,6 +68,9 @@ fn list_of(element: &Field) -> String {
 
 /// The type of a field, whose length is part of its name.
 fn type_of(field: &Field) -> String {
+    if let Some(name) = name_of(field) {
+        return name.into();
+    }
     match field.metadata().get(LENGTH).and_then(|text| Length::of_text(text)) {
         Some(length) if length.is_fixed() => "character".into(),
         Some(_) => "character varying".into(),

@@ -12,6 +12,7 @@ mod defined;
 pub(crate) mod domains;
 pub(crate) mod flat;
 pub(crate) mod floats;
+pub(crate) mod json;
 pub(crate) mod letters;
 pub(crate) mod like_escape;
 mod moment_texts;

@@ -54,6 +54,8 @@ impl TypePlanner for OwnTypes {
         Ok(match sql_type {
             ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
             ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => named_type(name).map(Arc::new),
+            // Which of the two it is, say `catalog::lengths` and `sql::json`.
+            ast::DataType::JSON | ast::DataType::JSONB => Some(Arc::new(Field::new("", DataType::Utf8View, true))),
             _ => None,
         })
     }

@@ -30,6 +30,7 @@ use crate::functions::catalog_asked;
 use crate::functions::checked;
 use crate::functions::domains;
 use crate::functions::flat;
+use crate::functions::json;
 use crate::functions::like_escape;
 use crate::functions::numbers;
 use crate::functions::parts;
@@ -85,6 +86,7 @@ impl Planner {
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
         scalars.extend(arrays::functions());
+        scalars.extend(json::functions());
         scalars.extend(patterns::functions());
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
@@ -117,7 +119,8 @@ impl Planner {
         aggregates.extend(checked::own_aggregates());
         let windows = datafusion_functions_window::all_default_window_functions();
         // The first one that knows an expression plans it.
-        let expressions: [Arc<dyn ExprPlanner>; 10] = [
+        let expressions: [Arc<dyn ExprPlanner>; 11] = [
+            json::planner::planner(),
             arrays::planner(),
             literals::planner(),
             spelled::planner(),

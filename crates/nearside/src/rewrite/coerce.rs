@@ -35,6 +35,7 @@ use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
 use crate::rewrite::dependent::{DependentJoins, OuterJoins, TestsAsValues};
+use crate::rewrite::json::JsonMeaning;
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
 use crate::rewrite::named::VectorBounds;
@@ -85,6 +86,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(NoRowIsNull),
         Arc::new(PaddedTexts),
         Arc::new(VectorBounds),
+        Arc::new(JsonMeaning),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
         Arc::new(OuterJoins),

@@ -9,6 +9,7 @@ mod cross_joins;
 pub(crate) mod days;
 mod dependent;
 mod group_keys;
+pub(crate) mod json;
 pub(crate) mod kinds;
 pub(crate) mod literals;
 pub(crate) mod moments;

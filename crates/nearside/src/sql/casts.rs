@@ -24,7 +24,7 @@ pub(super) fn write_out(statement: &mut Statement) {
 
 /// Tells a cast from the column that it casts.
 pub(super) fn apart_from_its_column(expr: &mut Expr) {
-    if is_cast(expr) && has_column(expr) {
+    if is_cast(expr) && (has_column(expr) || is_of_call(expr)) {
         let cast = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = call(CAST, vec![cast]);
     }
@@ -103,6 +103,15 @@ fn is_cast(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_cast(inner),
         Expr::Cast { .. } | Expr::AtTimeZone { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether it casts a call, whose type may be told by a name (JSONB), which the cast would keep.
+fn is_of_call(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast { expr: inner, .. } | Expr::Nested(inner) => is_of_call(inner),
+        Expr::Function(_) | Expr::BinaryOp { .. } | Expr::CompoundFieldAccess { .. } | Expr::Subquery(_) => true,
         _ => false,
     }
 }

@@ -137,6 +137,7 @@ impl Dialect for SqlDialect {
             | Token::Overlap
             | Token::CaretAt
             | Token::ExclamationMark => OTHER,
+            Token::Placeholder(mark) if mark == "?" => OTHER,
             _ => return None,
         };
         Some(Ok(level))
@@ -175,9 +176,18 @@ impl Dialect for SqlDialect {
         let op = match parser.peek_token_ref().token {
             Token::Caret => BinaryOperator::PGExp,
             Token::Sharp => BinaryOperator::PGBitwiseXor,
+            // Behind a value it is no parameter.
+            Token::Placeholder(ref mark) if mark == "?" => match parser.peek_nth_token(1).token {
+                Token::Pipe => BinaryOperator::QuestionPipe,
+                Token::Ampersand => BinaryOperator::QuestionAnd,
+                _ => BinaryOperator::Question,
+            },
             _ => return None,
         };
         parser.next_token();
+        if matches!(op, BinaryOperator::QuestionPipe | BinaryOperator::QuestionAnd) {
+            parser.next_token();
+        }
         let right = parser.parse_subexpr(precedence);
         Some(right.map(|right| Expr::BinaryOp { left: Box::new(left.clone()), op, right: Box::new(right) }))
     }

@@ -38,6 +38,7 @@ mod exclude;
 mod fetch;
 mod figured;
 mod intervals;
+mod json;
 mod locking;
 mod materialized;
 mod mend;
@@ -279,6 +280,7 @@ pub(crate) trait KnownTables: ContextProvider {
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
         let columns = |table: &ObjectName| context.columns(table);

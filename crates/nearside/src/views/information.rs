@@ -159,6 +159,7 @@ fn type_name(data_type: &DataType, length: Option<Length>) -> String {
             "numeric"
         }
         of if of.is_string() => match length {
+            Some(length) if length.json_name().is_some() => length.json_name().unwrap_or("json"),
             Some(length) if length.is_fixed() => "character",
             Some(_) => "character varying",
             None => "text",

@@ -34,6 +34,8 @@ pub struct Times {
     /// Whether digits behind the microseconds are left out: clients of PostgreSQL know none, and fail over them.
     pub to_us: bool,
 }
+/// The first byte of a value of `jsonb` in binary.
+pub(super) const JSONB_VERSION: u8 = 1;
 
 /// The values of a column, of which each is asked for by its row.
 pub struct Values {
@@ -54,6 +56,8 @@ enum Kind {
     Text(StringArray),
     LargeText(LargeStringArray),
     TextView(StringViewArray),
+    /// Texts whose binary form has the number of its version before it.
+    Jsonb(StringViewArray),
     Bytes(BinaryArray),
     LargeBytes(LargeBinaryArray),
     BytesView(BinaryViewArray),
@@ -83,6 +87,11 @@ impl Values {
             && let Ok(told) = usize::try_from(types::of_field(field).length)
         {
             *width = told;
+        }
+        if types::of_field(field).oid == types::JSONB
+            && let Kind::TextView(texts) = &values.kind
+        {
+            values.kind = Kind::Jsonb(texts.clone());
         }
         Ok(values)
     }
@@ -219,7 +228,7 @@ impl Values {
             }
             Kind::Text(values) => to.extend(values.value(row).as_bytes()),
             Kind::LargeText(values) => to.extend(values.value(row).as_bytes()),
-            Kind::TextView(values) => to.extend(values.value(row).as_bytes()),
+            Kind::TextView(values) | Kind::Jsonb(values) => to.extend(values.value(row).as_bytes()),
             Kind::Bytes(values) => text::bytes(values.value(row), to),
             Kind::LargeBytes(values) => text::bytes(values.value(row), to),
             Kind::BytesView(values) => text::bytes(values.value(row), to),
@@ -286,6 +295,10 @@ impl Values {
                     to.extend(oid.to_be_bytes());
                     values.write_sized(row, Format::Binary, to)?;
                 }
+            }
+            Kind::Jsonb(_) => {
+                to.push(JSONB_VERSION);
+                self.write_text(row, to)?;
             }
             // A text's bytes are the same in both.
             Kind::Null | Kind::Text(_) | Kind::LargeText(_) | Kind::TextView(_) | Kind::Shown => {

@@ -4,6 +4,7 @@ use arrow::datatypes::DataType;
 use nearside::pg_types::{self as types, Declared};
 use nearside::{ScalarValue, Session};
 
+use super::column::JSONB_VERSION;
 use super::lists::{self, Item};
 use super::{binary, numeric};
 use crate::fault::{Fault, codes};
@@ -185,9 +186,13 @@ pub fn of_binary(oid: u32, bytes: &[u8], data_type: &DataType) -> Result<ScalarV
         types::OID => ScalarValue::UInt32(Some(number!(u32))),
         types::FLOAT4 => ScalarValue::Float32(Some(number!(f32))),
         types::FLOAT8 => ScalarValue::Float64(Some(number!(f64))),
-        types::TEXT | types::VARCHAR | types::BPCHAR | types::UNKNOWN | 18 | 19 | 114 => {
+        types::TEXT | types::VARCHAR | types::BPCHAR | types::UNKNOWN | types::JSON | 18 | 19 => {
             ScalarValue::Utf8View(Some(text(bytes)?.into()))
         }
+        types::JSONB => match bytes.split_first() {
+            Some((&JSONB_VERSION, rest)) => ScalarValue::Utf8View(Some(text(rest)?.into())),
+            _ => return Err(wrong()),
+        },
         types::NUMERIC => decimal(&numeric::text_of_binary(bytes).ok_or_else(wrong)?)?,
         types::DATE => {
             let days = number!(i32).checked_add(binary::EPOCH_DAYS).ok_or_else(wrong)?;

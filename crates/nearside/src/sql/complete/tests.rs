@@ -74,7 +74,7 @@ const REFUSED: &[(&str, &str)] = &[
     // Types.
     ("CREATE TABLE x (a INT(4))", "width"),
     ("CREATE TABLE x (a FLOAT(53))", "FLOAT with a precision"),
-    ("CREATE TABLE x (a JSON)", "type"),
+    ("CREATE TABLE x (a XML)", "type"),
     ("SELECT CAST(1 AS HUGEINT)", "type"),
     // CREATE.
     ("CREATE TABLE x (a INT, b INT GENERATED ALWAYS AS (a * 2) VIRTUAL)", "not stored"),

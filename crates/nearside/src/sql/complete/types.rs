@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, ObjectName, StructField};
 
-use super::{refuse, refused_text};
+use super::{refuse, refused, refused_text};
 use crate::error::Result;
 
 pub(super) fn data_type(of: &DataType) -> Result<()> {
@@ -37,6 +37,13 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
             ArrayElemTypeDef::None => Ok(()),
             ArrayElemTypeDef::AngleBracket(inner)
             | ArrayElemTypeDef::SquareBracket(inner, _)
+            | ArrayElemTypeDef::Parenthesis(inner)
+                if matches!(inner.as_ref(), DataType::JSON | DataType::JSONB) =>
+            {
+                Err(refused("a list of JSON or JSONB; use JSONB, whose values may be arrays"))
+            }
+            ArrayElemTypeDef::AngleBracket(inner)
+            | ArrayElemTypeDef::SquareBracket(inner, _)
             | ArrayElemTypeDef::Parenthesis(inner) => data_type(inner),
         },
         // What follows means what it says, or the planner refuses it by name.
@@ -55,6 +62,8 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Time(_, _)
         | DataType::Bytea
         | DataType::Uuid
+        | DataType::JSON
+        | DataType::JSONB
         | DataType::Interval { fields: _, precision: _ } => Ok(()),
         // Told by their names, where they are no columns'.
         DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
@@ -85,6 +94,10 @@ pub(super) fn of_column(of: &DataType) -> Result<()> {
 
 fn field(of: &StructField) -> Result<()> {
     let StructField { field_name: _, field_type, options } = of;
-    refuse(&[(options.is_some(), "OPTIONS of a field of a STRUCT; leave them out")])?;
+    let json = matches!(field_type, DataType::JSON | DataType::JSONB);
+    refuse(&[
+        (options.is_some(), "OPTIONS of a field of a STRUCT; leave them out"),
+        (json, "a field of a STRUCT that is JSON or JSONB; use JSONB for the whole"),
+    ])?;
     data_type(field_type)
 }
