@@ -38,7 +38,7 @@ use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
+use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made, is_real};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -51,6 +51,8 @@ impl TypePlanner for OwnTypes {
     fn plan_type_field(&self, sql_type: &ast::DataType) -> DfResult<Option<FieldRef>> {
         Ok(match sql_type {
             ast::DataType::Uuid => Some(Arc::new(Field::new("", UUID, true))),
+            ast::DataType::Float(_) if is_real(sql_type) => Some(Arc::new(Field::new("", DataType::Float32, true))),
+            ast::DataType::Float(_) => Some(Arc::new(Field::new("", DataType::Float64, true))),
             _ => None,
         })
     }

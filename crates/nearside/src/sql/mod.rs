@@ -87,6 +87,7 @@ pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use upkeep::{GivenUp, Upkeep};
+pub(crate) use values::is_real;
 use windows::resolve_windows;
 
 /// How deep expressions may nest.

@@ -144,12 +144,16 @@ impl VisitorMut for Ordinary {
     }
 }
 
-/// `CHARACTER VARYING(n)` is VARCHAR(n), `CHARACTER(n)` is CHAR(n).
+/// `CHARACTER VARYING(n)` is VARCHAR(n), `CHARACTER(n)` is CHAR(n). Sizes of arrays mean nothing: `INT[3]` is INT[].
 fn in_short(data_type: &mut ast::DataType) {
     use ast::DataType as T;
     match data_type {
         T::CharacterVarying(length) | T::CharVarying(length) => *data_type = T::Varchar(length.take()),
         T::Character(length) => *data_type = T::Char(length.take()),
+        T::Array(ast::ArrayElemTypeDef::SquareBracket(inner, size)) => {
+            *size = None;
+            in_short(inner);
+        }
         _ => {}
     }
 }

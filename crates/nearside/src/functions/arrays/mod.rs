@@ -27,6 +27,7 @@ mod planner;
 mod sets;
 mod split;
 
+pub(crate) use bounds::SLICES;
 pub(crate) use planner::planner;
 
 /// The functions, in the place of the planner's of the same names.
