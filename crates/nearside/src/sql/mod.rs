@@ -81,6 +81,7 @@ pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
+pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
