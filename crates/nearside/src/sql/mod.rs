@@ -39,6 +39,7 @@ mod locking;
 mod materialized;
 mod mend;
 mod merge;
+mod named_arguments;
 mod names;
 mod nested_sets;
 mod ordinary;

@@ -31,6 +31,7 @@ use sqlparser::parser::Parser;
 use super::calls::call;
 use super::complete::is_aggregate;
 use super::mend::{joined, row};
+use super::named_arguments::in_order;
 use super::scope::binary;
 use super::walk::rewrite;
 use super::written_with::volatile_call;
@@ -125,6 +126,9 @@ impl VisitorMut for Ordinary {
                     function.name.0.remove(0);
                 }
                 without_regclass(function);
+                if let Err(error) = in_order(function) {
+                    return ControlFlow::Break(error);
+                }
                 if let Some(query) = array_query(expr) {
                     let listed = listed(query);
                     return flow(listed.map(|listed| *expr = listed));
