@@ -110,6 +110,11 @@ pub(crate) fn is_next(function: &ScalarUDF) -> bool {
     function.inner().downcast_ref::<OfSequence>().is_some_and(|of| of.verb == Verb::Next)
 }
 
+/// Whether a function changes a sequence.
+pub(crate) fn has_effect(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<OfSequence>().is_some_and(|of| matches!(of.verb, Verb::Next | Verb::Set))
+}
+
 /// The expression with its functions of sequences bound, or unbound again.
 pub(crate) fn bound(expr: &Expr, to: Option<&Arc<dyn Sequences>>) -> Expr {
     let again = expr.clone().transform_up(|part| match part {

@@ -40,7 +40,7 @@ use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made};
+use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made, is_real};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -56,6 +56,8 @@ impl TypePlanner for OwnTypes {
             ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => named_type(name).map(Arc::new),
             // Which of the two it is, say `catalog::lengths` and `sql::json`.
             ast::DataType::JSON | ast::DataType::JSONB => Some(Arc::new(Field::new("", DataType::Utf8View, true))),
+            ast::DataType::Float(_) if is_real(sql_type) => Some(Arc::new(Field::new("", DataType::Float32, true))),
+            ast::DataType::Float(_) => Some(Arc::new(Field::new("", DataType::Float64, true))),
             _ => None,
         })
     }

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::Column;
+use datafusion_common::{Column, ScalarValue};
 use datafusion_expr::expr::Alias;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::functions::texts::nested::is_list;
 use crate::rewrite::chars::padded_column;
-use crate::sql::{is_made, seen_name};
+use crate::sql::{CAST, is_made, seen_name};
 
 /// What nobody has named.
 const UNNAMED: &str = "?column?";
@@ -181,6 +181,7 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
                 Some(Some(field)) => Name::own(field),
                 _ => Name::None,
             },
+            (CAST, [cut, Expr::Literal(length, _)]) => of_cut(cut, length, input),
             ("make_array", _) => Name::Kind("array".into()),
             ("struct" | "named_struct", _) => Name::Kind("row".into()),
             (name, [inner, ..]) if is_made(name) => of(inner, input),
@@ -203,6 +204,21 @@ fn of_column(column: &Column, input: &LogicalPlan) -> Name {
             _ => output(input, place),
         },
         None => Name::own(&column.name),
+    }
+}
+
+/// A cast to VARCHAR(n) or CHAR(n), which is a call that cuts what is cast, is called as the cast would be.
+fn of_cut(cut: &Expr, length: &ScalarValue, input: &LogicalPlan) -> Name {
+    let within = |expr: &'_ Expr| match expr {
+        Expr::ScalarFunction(call) => call.args.first().cloned(),
+        _ => None,
+    };
+    let is_fixed = length.try_as_str().flatten().is_some_and(|length| length.starts_with("CHAR"));
+    // CHAR(n) is `rtrim(left(x, n))`, VARCHAR(n) is `left(x, n)`.
+    let inner = if is_fixed { within(cut).as_ref().and_then(within) } else { within(cut) };
+    match inner.as_ref().map_or(Name::None, |inner| of(inner, input)) {
+        Name::Own(name) => Name::Own(name),
+        Name::Kind(_) | Name::None => Name::Kind(if is_fixed { "bpchar" } else { "varchar" }.into()),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
 use crate::functions::letters::with_letters;
 use crate::functions::patterns::in_operator;
+use crate::functions::round;
 use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
@@ -249,6 +250,9 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::ScalarFunction(function) if let Some(name) = asked_type(&function, schema) => {
             Ok(Transformed::yes(lit(ScalarValue::Utf8View(Some(name)))))
+        }
+        Expr::ScalarFunction(function) if let Some(settled) = round::settled(&function, schema)? => {
+            Ok(Transformed::yes(settled))
         }
         Expr::ScalarFunction(mut function) => {
             let changed = with_letters(function.func.name(), &mut function.args, schema);

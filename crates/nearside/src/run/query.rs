@@ -9,6 +9,7 @@ use exec::{CheckedPlan, ExecError};
 use crate::error::Result;
 use crate::lower::{LoweredPlan, bind, lower};
 use crate::plan::{headers, planning};
+use crate::rewrite::effects;
 use crate::rewrite::shared_queries;
 use crate::run::admission;
 use crate::run::config::{self, BATCH_ROWS};
@@ -28,7 +29,7 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &RunningStatement) -> Result<L
 /// A plan analysed and optimised.
 pub(crate) fn optimised(plan: LogicalPlan, running: &RunningStatement) -> Result<LogicalPlan> {
     let analysed = planning::analyse(plan, running)?;
-    planning::optimise(deep(|| shared_queries::mark(analysed))?, running)
+    planning::optimise(deep(|| shared_queries::mark(effects::made(analysed)?))?, running)
 }
 
 /// An optimised plan lowered; its columns have these names for users.

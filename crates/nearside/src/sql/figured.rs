@@ -11,6 +11,7 @@ use sqlparser::ast::{
     TrimWhereField, Value,
 };
 
+use super::values::is_real;
 use super::{is_made, normalised};
 
 /// What nobody has named.
@@ -147,8 +148,8 @@ fn type_word(data_type: &DataType) -> String {
         T::SmallInt(_) | T::Int2(_) | T::Int16 => "int2",
         T::Int(_) | T::Integer(_) | T::Int4(_) | T::Int32 => "int4",
         T::BigInt(_) | T::Int8(_) | T::Int64 => "int8",
-        T::Real | T::Float4 | T::Float32 | T::Float(_) => "float4",
-        T::Double(_) | T::DoublePrecision | T::Float8 | T::Float64 => "float8",
+        real if is_real(real) => "float4",
+        T::Double(_) | T::DoublePrecision | T::Float8 | T::Float64 | T::Float(_) => "float8",
         T::Numeric(_) | T::Decimal(_) | T::Dec(_) => "numeric",
         T::Varchar(_) | T::CharacterVarying(_) | T::CharVarying(_) => "varchar",
         T::Char(_) | T::Character(_) => "bpchar",

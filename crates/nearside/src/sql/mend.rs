@@ -22,6 +22,7 @@ use super::values::{of_one_type, values_of_floats};
 use super::walk::{rewrite, visit_mut};
 use crate::error::{Error, Result};
 use crate::functions::any_of_list;
+use crate::functions::arrays::SLICES;
 use crate::functions::zones;
 use crate::sql::{fresh_name, named_otherwise};
 
@@ -125,6 +126,7 @@ impl VisitorMut for Mend {
         apart_from_its_column(expr);
         call_substr(expr);
         give_ends(expr);
+        slice_dimensions(expr);
         match spell_out(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -168,6 +170,44 @@ fn give_ends(expr: &mut ast::Expr) {
             upper_bound.get_or_insert_with(|| number(i32::MAX));
         }
     }
+}
+
+/// `a[1:2][3]`: where one of several subscripts is a slice all are, `3` from 1, each of a dimension of its own. They are
+/// taken together, as `a[1:2]` alone would be a list whose elements `[3]` tells.
+fn slice_dimensions(expr: &mut ast::Expr) {
+    use ast::{AccessExpr, Subscript};
+    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let is_text = |index: &ast::Expr| matches!(index, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let of_lists = |access: &AccessExpr| match access {
+        AccessExpr::Dot(_) => false,
+        AccessExpr::Subscript(Subscript::Index { index }) => !is_text(index),
+        AccessExpr::Subscript(Subscript::Slice { stride, .. }) => stride.is_none(),
+    };
+    let is_slice = |access: &AccessExpr| matches!(access, AccessExpr::Subscript(Subscript::Slice { .. }));
+    let Some(first) = access_chain.iter().position(is_slice) else { return };
+    let start = access_chain[..first].iter().rposition(|access| !of_lists(access)).map_or(0, |last| last + 1);
+    let length = access_chain[start..].iter().take_while(|access| of_lists(access)).count();
+    if length < 2 {
+        return;
+    }
+    let rest = access_chain.split_off(start + length);
+    let number = |number: i32| ast::Expr::Value(Value::Number(number.to_string(), false).into());
+    let subscripts = access_chain.split_off(start).into_iter().flat_map(|access| match access {
+        AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) => {
+            [lower_bound.unwrap_or_else(|| number(1)), upper_bound.unwrap_or_else(|| number(i32::MAX))]
+        }
+        AccessExpr::Subscript(Subscript::Index { index: inner }) | AccessExpr::Dot(inner) => [number(1), inner],
+    });
+    let subscripts: Vec<ast::Expr> = subscripts.collect();
+    let list = match access_chain.is_empty() {
+        true => root.as_ref().clone(),
+        false => ast::Expr::CompoundFieldAccess { root: root.clone(), access_chain: std::mem::take(access_chain) },
+    };
+    let sliced = call(SLICES, std::iter::once(list).chain(subscripts).collect());
+    *expr = match rest.is_empty() {
+        true => sliced,
+        false => ast::Expr::CompoundFieldAccess { root: Box::new(sliced), access_chain: rest },
+    };
 }
 
 /// `substr(s, 2)` is a call, which the parser takes for `substring(s FROM 2)`: the column has another name.

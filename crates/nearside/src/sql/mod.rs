@@ -43,6 +43,7 @@ mod locking;
 mod materialized;
 mod mend;
 mod merge;
+mod named_arguments;
 mod names;
 mod nested_sets;
 mod ordinality;
@@ -89,12 +90,14 @@ pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
+pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use upkeep::{GivenUp, Upkeep};
+pub(crate) use values::is_real;
 use windows::resolve_windows;
 
 /// How deep expressions may nest.

@@ -31,6 +31,7 @@ use sqlparser::parser::Parser;
 use super::array_query::{array_query, listed};
 use super::calls::call;
 use super::mend::{joined, row};
+use super::named_arguments::in_order;
 use super::scope::binary;
 use super::walk::rewrite;
 use super::written_with::volatile_call;
@@ -126,6 +127,9 @@ impl VisitorMut for Ordinary {
                     function.name.0.remove(0);
                 }
                 without_regclass(function);
+                if let Err(error) = in_order(function) {
+                    return ControlFlow::Break(error);
+                }
                 if let Some(query) = array_query(expr) {
                     let listed = listed(query);
                     return flow(listed.map(|listed| *expr = listed));
@@ -151,12 +155,16 @@ impl VisitorMut for Ordinary {
     }
 }
 
-/// `CHARACTER VARYING(n)` is VARCHAR(n), `CHARACTER(n)` is CHAR(n).
+/// `CHARACTER VARYING(n)` is VARCHAR(n), `CHARACTER(n)` is CHAR(n). Sizes of arrays mean nothing: `INT[3]` is INT[].
 fn in_short(data_type: &mut ast::DataType) {
     use ast::DataType as T;
     match data_type {
         T::CharacterVarying(length) | T::CharVarying(length) => *data_type = T::Varchar(length.take()),
         T::Character(length) => *data_type = T::Char(length.take()),
+        T::Array(ast::ArrayElemTypeDef::SquareBracket(inner, size)) => {
+            *size = None;
+            in_short(inner);
+        }
         _ => {}
     }
 }

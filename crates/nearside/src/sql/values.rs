@@ -17,7 +17,7 @@ pub(super) fn values_of_floats(values: &mut Values) {
         if floats.is_empty() {
             continue;
         }
-        let is_real = floats.iter().all(|of| matches!(of, DataType::Real | DataType::Float4 | DataType::Float32));
+        let is_real = floats.iter().all(|of| is_real(of));
         let to = if is_real { DataType::Real } else { DataType::Double(ExactNumberInfo::None) };
         for row in &mut values.rows {
             if has_point(&row[column]) || (is_real && is_number(&row[column])) {
@@ -150,6 +150,12 @@ fn is_number(expr: &Expr) -> bool {
         Expr::Value(value) => matches!(&value.value, Value::Number(..)),
         _ => false,
     }
+}
+
+/// Whether a type is that of floats of 32 bits: FLOAT is one up to a precision of 24 bits, and else DOUBLE.
+pub(crate) fn is_real(data_type: &DataType) -> bool {
+    use DataType::{Float, Float4, Float32, Real};
+    matches!(data_type, Real | Float4 | Float32 | Float(ExactNumberInfo::Precision(..=24)))
 }
 
 pub(super) fn is_float_type(data_type: &DataType) -> bool {

@@ -25,12 +25,15 @@ use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, RenameConstraint, WrittenRules, normalised, object_name, of_column, option_pairs};
+use crate::sql::{
+    AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_name, of_column, option_pairs,
+    without_stars,
+};
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, relations, rules, sequences};
+use crate::statements::{alter_column, constraints, defaults, relations, rules, sequences, viewed};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -68,9 +71,23 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
     };
-    let (sql, columns) = view_query(&definition)?;
+    let (written, columns) = view_query(&definition)?;
     // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    AnyStatement::one(&sql)?.plan(&PlanContext { planning: vec![name.clone()], ..running.plan_context() })?;
+    let context = PlanContext { planning: vec![name.clone()], ..running.plan_context() };
+    let plan = AnyStatement::one(&written)?.plan(&context)?;
+    // What `*` shows is said now; where it cannot be, the text stays as it is.
+    let mut sql = written.clone();
+    if let AnyStatement::Sql(statement) = AnyStatement::one(&written)?
+        && let DfStatement::Statement(statement) = *statement
+        && let Statement::Query(mut query) = *statement
+    {
+        without_stars(&mut query, &|table| context.columns(table))?;
+        let fixed = query.to_string();
+        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
+        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
+            sql = fixed;
+        }
+    }
     let view = Arc::new(ViewEntry { sql, columns });
     running.home.commit(|state| {
         match state.get(&name) {
@@ -235,6 +252,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         running.check()?;
         let new_name = Name::clone(&changed.name);
         let changed = indexed(changed, running)?;
+        viewed::survive(&alter.operations, &name, &changed, running)?;
         let _ahead = running.home.ahead(&changed.table().base)?;
         running.home.commit(|state| {
             if state.by_id(table.id).is_none_or(|t| *t.name != name) {

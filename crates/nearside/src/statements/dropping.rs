@@ -113,7 +113,7 @@ pub(crate) fn drop_all(
 }
 
 /// Whether a view's query names something.
-fn reads(view: &ViewEntry, name: &Name, running: &RunningStatement) -> Result<bool> {
+pub(super) fn reads(view: &ViewEntry, name: &Name, running: &RunningStatement) -> Result<bool> {
     let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(false) };
     let statement: &DfStatement = &statement;
     let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;

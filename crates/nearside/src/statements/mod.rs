@@ -36,6 +36,7 @@ pub(crate) mod telling;
 pub(crate) mod transaction;
 pub(crate) mod types;
 pub(crate) mod upkeep;
+mod viewed;
 pub(crate) mod write;
 pub(crate) mod writer;
 pub(crate) mod written;

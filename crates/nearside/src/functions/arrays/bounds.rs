@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, ListArray, StringViewArray};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion_common::Result;
 
-use super::{Defined, Lists, Maker, data, is_count, must_be_list};
+use super::{Defined, Lists, Maker, data, dimensions, is_count, must_be_list};
 use crate::error::value_err;
 use crate::functions::texts::nested::element;
 
@@ -17,11 +18,15 @@ pub(super) const ELEMENT: &str = "array_element";
 /// The name of the function behind `a[2:3]`.
 pub(super) const SLICE: &str = "array_slice";
 
+/// The name of the function behind `a[1:2][3]`, where a slice stands among several subscripts.
+pub(crate) const SLICES: &str = "__nearside_slices";
+
 pub(super) fn functions() -> Vec<Defined> {
     let int = |_: &[DataType]| DataType::Int32;
     vec![
         Defined::new(&[ELEMENT, "array_extract", "list_element", "list_extract"], true, by_number, inner, element_at),
         Defined::new(&[SLICE, "list_slice"], true, with_ends, first, slice),
+        Defined::new(&[SLICES], true, with_pairs, first, slices),
         Defined::new(&["array_length", "list_length"], true, with_dimension, int, length),
         Defined::new(&["array_upper"], true, with_dimension, int, length),
         Defined::new(&["array_lower"], true, with_dimension, int, lower),
@@ -69,6 +74,15 @@ fn with_ends(types: &[DataType]) -> Result<Vec<DataType>, String> {
             Ok(all)
         }
         _ => Err("it takes a list and the numbers of its first and last element".into()),
+    }
+}
+
+fn with_pairs(types: &[DataType]) -> Result<Vec<DataType>, String> {
+    match types {
+        [list, ends @ ..] if ends.iter().all(is_count) => {
+            Ok(std::iter::once(must_be_list(list)?).chain(ends.iter().map(|_| DataType::Int64)).collect())
+        }
+        _ => Err("subscripts are integers".into()),
     }
 }
 
@@ -126,6 +140,71 @@ fn slice(columns: &[ArrayRef]) -> Result<ArrayRef> {
         made.end(true)?;
     }
     made.finish(&element)
+}
+
+/// Slices over the first dimensions: each pair of numbers is of one. What has no element left is the empty list, also
+/// where the list has fewer dimensions.
+fn slices(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let ends = columns[1..].iter().map(numbers).collect::<Result<Vec<_>>>()?;
+    let lists = Lists::of(&columns[0])?;
+    let is_list = |row: &usize| lists.range(*row).is_some() && ends.iter().all(|ends| ends.is_valid(*row));
+    let slots: Vec<Option<Slot>> =
+        (0..lists.len()).map(|row| is_list(&row).then_some(Slot { place: row, row })).collect();
+    let mut left = vec![0; lists.len()];
+    if ends.len() / 2 > dimensions(columns[0].data_type()) {
+        return sliced(&columns[0], &slots, &ends[..2], &mut left, &vec![false; lists.len()]);
+    }
+    let made = sliced(&columns[0], &slots, &ends, &mut left, &vec![true; lists.len()])?;
+    let some: Vec<bool> = left.iter().map(|left| *left > 0).collect();
+    match some.iter().all(|some| *some) {
+        true => Ok(made),
+        false => sliced(&columns[0], &slots, &ends, &mut left, &some),
+    }
+}
+
+/// A list that is cut, and the row whose numbers say where.
+#[derive(Clone, Copy)]
+struct Slot {
+    place: usize,
+    row: usize,
+}
+
+/// The lists of `slots`, cut by a pair of `ends` for each dimension; how many elements each row has is added to `left`.
+/// Rows that are not to have `some` elements have none.
+fn sliced(
+    column: &ArrayRef,
+    slots: &[Option<Slot>],
+    ends: &[Int64Array],
+    left: &mut [usize],
+    some: &[bool],
+) -> Result<ArrayRef> {
+    let [from, to, rest @ ..] = ends else {
+        slots.iter().flatten().for_each(|slot| left[slot.row] += 1);
+        let places: arrow::array::UInt64Array = slots.iter().map(|slot| slot.map(|slot| slot.place as u64)).collect();
+        return Ok(take(column, &places, None)?);
+    };
+    let lists = Lists::of(column)?;
+    let mut inner = Vec::new();
+    let mut lengths = Vec::with_capacity(slots.len());
+    let mut valid = Vec::with_capacity(slots.len());
+    for slot in slots {
+        let before = inner.len();
+        let range = slot.and_then(|slot| Some((lists.range(slot.place)?, slot.row)));
+        if let Some((range, row)) = &range
+            && some[*row]
+        {
+            let first = usize::try_from(from.value(*row).max(1) - 1).unwrap_or(usize::MAX);
+            let end = usize::try_from(to.value(*row).max(0)).unwrap_or(usize::MAX).min(range.len());
+            inner.extend((first..end).map(|place| Some(Slot { place: range.start + place, row: *row })));
+        }
+        lengths.push(inner.len() - before);
+        valid.push(range.is_some());
+    }
+    let values = sliced(lists.elements(), &inner, rest, left, some)?;
+    i32::try_from(inner.len()).map_err(|_| arrow::error::ArrowError::OffsetOverflowError(inner.len()))?;
+    let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(NullBuffer::from(valid)))?))
 }
 
 fn trim(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -27,6 +27,7 @@ mod planner;
 mod sets;
 mod split;
 
+pub(crate) use bounds::SLICES;
 pub(crate) use planner::planner;
 
 /// `array_to_string`.

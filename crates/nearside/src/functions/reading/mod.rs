@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use arrow::array::{BooleanBuilder, Date32Builder, FixedSizeBinaryBuilder, IntervalMonthDayNanoBuilder};
 use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{DataType, IntervalMonthDayNano};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use chrono::{Datelike, NaiveDate};
 use datafusion_common::{Result as DfResult, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
@@ -51,7 +51,7 @@ fn is_read_after(to: &DataType) -> bool {
 /// A sentence that says what is wrong with the text.
 pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, (SqlState, String)> {
     let read = match to {
-        DataType::Timestamp(_, zone) => moment(text, zone.is_some()),
+        DataType::Timestamp(unit, zone) => moment(text, *unit, zone.is_some()),
         DataType::Time32(_) | DataType::Time64(_) => moment_texts::read_clock(text).and_then(|clock| match clock {
             DAY.. => Err(Fault::Refused("a time of day ends before 24:00:00")),
             clock => Ok(clock_text(clock)),
@@ -145,15 +145,15 @@ fn without_exponent(text: &str) -> Option<String> {
     })
 }
 
-/// A time with seconds, and without an offset where it is to have no zone.
-fn moment(text: &str, has_zone: bool) -> Result<String, Fault> {
+/// A time with seconds, rounded to a unit, and without an offset where it is to have no zone.
+fn moment(text: &str, unit: TimeUnit, has_zone: bool) -> Result<String, Fault> {
     let Moment { day, clock, zone } = moment_texts::read(text)?;
     let mut day = day.ok_or(Fault::Shape)?;
     // Arrow reads years of four digits.
     if !(1..=9999).contains(&day.year()) {
         return Err(Fault::Range);
     }
-    let mut clock = clock.unwrap_or(0);
+    let mut clock = rounded(clock.unwrap_or(0), unit, day.year() >= 2000);
     if clock >= DAY {
         day = day.succ_opt().ok_or(Fault::Range)?;
         clock = 0;
@@ -164,6 +164,24 @@ fn moment(text: &str, has_zone: bool) -> Result<String, Fault> {
         _ => String::new(),
     };
     Ok(format!("{day} {}{zone}", clock_text(clock)))
+}
+
+/// A clock's nanoseconds rounded to a unit, away from the year 2000 where two are equally near. A text is rounded to
+/// microseconds first, to the even one, as PostgreSQL does.
+fn rounded(clock: i64, unit: TimeUnit, is_late: bool) -> i64 {
+    const MICROSECOND: i64 = 1_000;
+    let nearest = |clock: i64, to: i64, is_up: bool| {
+        let rest = clock.rem_euclid(to);
+        clock - rest + if rest > to - rest || (rest == to - rest && is_up) { to } else { 0 }
+    };
+    let to = match unit {
+        TimeUnit::Nanosecond => return clock,
+        TimeUnit::Microsecond => MICROSECOND,
+        TimeUnit::Millisecond => 1_000 * MICROSECOND,
+        TimeUnit::Second => 1_000_000 * MICROSECOND,
+    };
+    let is_odd = clock.div_euclid(MICROSECOND) % 2 != 0;
+    nearest(nearest(clock, MICROSECOND, is_odd), to, is_late)
 }
 
 /// The days since 1970 of a date.
@@ -323,8 +341,6 @@ impl ScalarUDFImpl for Reading {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::TimeUnit;
-
     use super::*;
 
     fn text_of(text: &str, to: &DataType) -> String {
@@ -350,6 +366,23 @@ mod tests {
         assert_eq!(read_one("2024-01-31", &to).unwrap(), day);
         for wrong in ["2024-01-31 10:00 nowhere", "10:00", "\u{e9}\u{e9}\u{e9}\u{e9}\u{e9} 10:00"] {
             assert!(read_one(wrong, &to).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn fractions_are_rounded_away_from_2000() {
+        for (text, unit, same) in [
+            ("2024-01-31 23:59:59.5", TimeUnit::Second, "2024-02-01"),
+            ("2024-01-31 23:59:59.499999", TimeUnit::Second, "2024-01-31 23:59:59"),
+            ("2024-01-31 10:00:00.4999996", TimeUnit::Second, "2024-01-31 10:00:01"),
+            ("1999-01-31 10:00:00.5", TimeUnit::Second, "1999-01-31 10:00:00"),
+            ("1999-01-31 10:00:00.500001", TimeUnit::Second, "1999-01-31 10:00:01"),
+            ("2024-01-31 10:00:00.0005", TimeUnit::Millisecond, "2024-01-31 10:00:00.001"),
+            ("2024-01-31 10:00:00.0000005", TimeUnit::Microsecond, "2024-01-31 10:00:00"),
+            ("2024-01-31 10:00:00.0000015", TimeUnit::Microsecond, "2024-01-31 10:00:00.000002"),
+        ] {
+            let to = DataType::Timestamp(unit, None);
+            assert_eq!(read_one(text, &to).unwrap(), read_one(same, &to).unwrap(), "{text}");
         }
     }
 

@@ -456,7 +456,7 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
         }
         AlterTableOperation::DropColumn { has_column_keyword: _, column_names: _, if_exists: _, drop_behavior } => {
             let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
-            refuse(&[(cascade, "CASCADE of DROP COLUMN; leave it out, views that name the column say so when used")])
+            refuse(&[(cascade, "CASCADE of DROP COLUMN; drop the views that read the column, and leave it out")])
         }
         AlterTableOperation::RenameColumn { old_column_name: _, new_column_name: _ } => Ok(()),
         AlterTableOperation::RenameTable { table_name: _ } => Ok(()),

@@ -73,7 +73,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT f(a)(b) FROM t", "second list of arguments"),
     // Types.
     ("CREATE TABLE x (a INT(4))", "width"),
-    ("CREATE TABLE x (a FLOAT(53))", "FLOAT with a precision"),
+    ("CREATE TABLE x (a FLOAT(5, 3))", "FLOAT with a scale"),
     ("CREATE TABLE x (a XML)", "type"),
     ("SELECT CAST(1 AS HUGEINT)", "type"),
     // CREATE.

@@ -1,9 +1,10 @@
 //! Types as SQL writes them: which of their numbers mean something.
 
-use sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, ObjectName, StructField};
+use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, StructField};
 
 use super::{refuse, refused, refused_text};
-use crate::error::Result;
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
 
 pub(super) fn data_type(of: &DataType) -> Result<()> {
     match of {
@@ -23,10 +24,7 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Int4Unsigned(width)
         | DataType::BigIntUnsigned(width)
         | DataType::Int8Unsigned(width) => refuse(&[(width.is_some(), "a width of an integer type; leave it out")]),
-        DataType::Float(info) => {
-            let digits = !matches!(info, ExactNumberInfo::None);
-            refuse(&[(digits, "FLOAT with a precision; use REAL or DOUBLE")])
-        }
+        DataType::Float(info) => float(info),
         DataType::Numeric(info) | DataType::Decimal(info) => {
             let negative = matches!(info, ExactNumberInfo::PrecisionAndScale(_, scale) if *scale < 0);
             refuse(&[(negative, "DECIMAL with a negative scale; use scale 0")])
@@ -44,7 +42,15 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
             }
             ArrayElemTypeDef::AngleBracket(inner)
             | ArrayElemTypeDef::SquareBracket(inner, _)
-            | ArrayElemTypeDef::Parenthesis(inner) => data_type(inner),
+            | ArrayElemTypeDef::Parenthesis(inner) => {
+                let has_length = match inner.as_ref() {
+                    DataType::Varchar(length) => !matches!(length, None | Some(CharacterLength::Max)),
+                    DataType::Char(_) => true,
+                    _ => false,
+                };
+                refuse(&[(has_length, "a length of an array's elements; use TEXT[], and CHECK where it matters")])?;
+                data_type(inner)
+            }
         },
         // What follows means what it says, or the planner refuses it by name.
         DataType::Boolean
@@ -57,16 +63,21 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Varchar(_)
         | DataType::Char(_)
         | DataType::Text
-        | DataType::Timestamp(_, _)
         | DataType::Date
-        | DataType::Time(_, _)
         | DataType::Bytea
-        | DataType::Uuid
         | DataType::JSON
         | DataType::JSONB
-        | DataType::Interval { fields: _, precision: _ } => Ok(()),
+        | DataType::Uuid => Ok(()),
         // Told by their names, where they are no columns'.
         DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
+        DataType::Timestamp(digits, _) => {
+            let between = !matches!(digits, None | Some(0 | 3 | 6 | 9));
+            refuse(&[(between, "this precision of TIMESTAMP; use TIMESTAMP(0), (3), (6) or (9)")])
+        }
+        DataType::Time(digits, _) => refuse(&[(digits.is_some(), "a precision of TIME; leave it out")]),
+        DataType::Interval { fields: _, precision } => {
+            refuse(&[(precision.is_some(), "a precision of INTERVAL; leave it out")])
+        }
         other => Err(refused_text("this type", other)),
     }
 }
@@ -89,6 +100,19 @@ pub(super) fn of_column(of: &DataType) -> Result<()> {
             of,
         )),
         of => data_type(of),
+    }
+}
+
+/// FLOAT has a precision in bits, and no scale.
+fn float(info: &ExactNumberInfo) -> Result<()> {
+    let wrong = |message: &str| Err(Error::plan(SqlState::InvalidParameterValue, message.to_string()));
+    match info {
+        ExactNumberInfo::Precision(0) => wrong("the precision of FLOAT is at least 1 bit"),
+        ExactNumberInfo::Precision(54..) => wrong("the precision of FLOAT is less than 54 bits"),
+        ExactNumberInfo::None | ExactNumberInfo::Precision(_) => Ok(()),
+        ExactNumberInfo::PrecisionAndScale(..) => {
+            refuse(&[(true, "FLOAT with a scale; use DECIMAL, or FLOAT with a precision in bits")])
+        }
     }
 }
 

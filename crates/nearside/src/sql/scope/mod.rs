@@ -23,6 +23,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
+mod fixed;
 mod from_names;
 mod levels;
 mod looking;
@@ -32,6 +33,7 @@ mod pivots;
 mod sources;
 mod stars;
 
+pub(crate) use fixed::without_stars;
 pub(super) use from_names::name_sources;
 use from_names::names_itself;
 use levels::{Levels, hold, release};
