@@ -14,7 +14,6 @@ use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast;
 
-use crate::catalog::Name;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -73,7 +72,7 @@ impl PreparedWrite {
     /// Wrong SQL, unknown names, parameters with gaps.
     pub(crate) fn parameter_types(&self, running: &Arc<RunningStatement>) -> Result<Vec<Option<DataType>>> {
         let dml = self.planned(running)?;
-        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let table = running.catalog.table(&running.resolve(&dml.table_name)?)?;
         let mut plan = Arc::unwrap_or_clone(dml.input);
         if matches!(dml.op, WriteOp::Insert(_)) {
             one_column_type_each(&plan)?;
@@ -187,7 +186,7 @@ impl PreparedWrite {
             return Ok(None);
         }
         let dml = self.planned(running)?;
-        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let table = running.catalog.table(&running.resolve(&dml.table_name)?)?;
         let mut input = Arc::unwrap_or_clone(dml.input);
         if matches!(dml.op, WriteOp::Insert(_)) {
             input = with_written_types(input, &table.base.schema)?;

@@ -15,6 +15,7 @@ use crate::api::control::{OfSession, control};
 use crate::api::cursors::Cursors;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
+use crate::catalog::path::temporary_of;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
@@ -79,13 +80,33 @@ pub(super) struct SessionState {
     pub(super) transaction: OfSession,
     /// Queries whose rows are taken some at a time.
     pub(super) cursors: Cursors,
+    /// What goes with it.
+    _temporary: TemporaryTables,
+}
+
+/// The temporary tables of a session, which end with it.
+#[derive(Debug)]
+struct TemporaryTables {
+    inner: Arc<Inner>,
+    schema: String,
+}
+
+impl Drop for TemporaryTables {
+    fn drop(&mut self) {
+        let catalog = &self.inner.catalog;
+        if catalog.state().has_schema(&self.schema) {
+            // Nobody else names them, and nothing of them lasts, so there is nothing that could fail.
+            let _ = catalog.commit(|state| state.drop_schema(&self.schema, true));
+        }
+    }
 }
 
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let shared = SessionState {
-            number: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            number,
             given: Arc::default(),
             settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
@@ -93,6 +114,7 @@ impl Session {
             shapes: Shapes::default(),
             transaction: OfSession::default(),
             cursors: Cursors::default(),
+            _temporary: TemporaryTables { inner: Arc::clone(&inner), schema: temporary_of(number) },
         };
         Session { inner, shared: Arc::new(shared) }
     }
@@ -388,6 +410,15 @@ impl Session {
         }
     }
 
+    /// Drops the temporary tables.
+    fn drop_temporary(&self, running: &RunningStatement) -> Result<()> {
+        let schema = temporary_of(self.shared.number);
+        match running.catalog.has_schema(&schema) {
+            true => running.home.commit(|state| state.drop_schema(&schema, true)),
+            false => Ok(()),
+        }
+    }
+
     /// What a connection that is handed on gives up; what there is none of is gone already.
     fn give_up(&self, what: GivenUp, running: &RunningStatement) -> Result<Done> {
         let tag = match what {
@@ -401,11 +432,15 @@ impl Session {
                 self.shared.prepared.lock().clear();
                 self.shared.given.forget();
                 self.close_cursors();
+                self.drop_temporary(running)?;
                 self.reset_all()?;
                 "DISCARD ALL"
             }
             GivenUp::Plans => "DISCARD PLANS",
-            GivenUp::Temp => "DISCARD TEMP",
+            GivenUp::Temp => {
+                self.drop_temporary(running)?;
+                "DISCARD TEMP"
+            }
             GivenUp::Sequences => {
                 self.shared.given.forget();
                 "DISCARD SEQUENCES"

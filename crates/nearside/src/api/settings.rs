@@ -16,6 +16,7 @@ use crate::run::client;
 use crate::run::config;
 use crate::run::options::NearsideOptions;
 use crate::run::outcome::{Done, Outcome};
+use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::run::system;
@@ -96,6 +97,15 @@ impl Session {
             local_has_transaction(is_local, running)?;
             self.reset(&name, is_local)?;
             return Ok(Some(Outcome::Done(Done::new("SET"))));
+        }
+        if name.eq_ignore_ascii_case("search_path") {
+            // Each is one name, whatever it has in it.
+            let one = |value: &ast::Expr| match value {
+                ast::Expr::Value(value) => as_needed(&value.value.clone().into_string().unwrap_or_default()),
+                other => other.to_string(),
+            };
+            let value = values.iter().map(one).collect::<Vec<_>>().join(", ");
+            return self.set(&name, &value, is_local, running).map(Some);
         }
         if client::fixed_of(&name).is_none() {
             return Ok(None);

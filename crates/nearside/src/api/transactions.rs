@@ -97,6 +97,10 @@ impl Session {
         if !label.is_empty() {
             running.statement.set_label(label.to_string());
         }
+        // Names mean something else to who has temporary tables: no plan is kept for others, nor taken of them.
+        let own = running.path().has_temporary(&running.catalog);
+        let settings =
+            if own { settings ^ (1 << 63 | (self.shared.number.unsigned_abs() as u64) << 32) } else { settings };
         (running, settings)
     }
 

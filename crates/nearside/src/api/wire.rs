@@ -15,7 +15,6 @@ use sqlparser::ast::{self, visit_expressions};
 
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::session::{Prepared, Session, not_on_a_worker};
-use crate::catalog::Name;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
@@ -37,10 +36,10 @@ pub struct TableName {
 }
 
 impl TableName {
-    fn resolved(&self) -> Result<Name> {
+    fn reference(&self) -> TableReference {
         match &self.schema {
-            Some(schema) => Name::resolve(&TableReference::partial(schema.as_str(), self.table.as_str())),
-            None => Name::resolve(&TableReference::bare(self.table.as_str())),
+            Some(schema) => TableReference::partial(schema.as_str(), self.table.as_str()),
+            None => TableReference::bare(self.table.as_str()),
         }
     }
 }
@@ -61,7 +60,7 @@ impl Session {
     pub fn client_setting(&self, name: &str) -> Option<String> {
         let is_of_transaction = name.to_lowercase().starts_with("transaction_");
         let planner = self.planner().0;
-        let of = OfSession { number: self.shared.number, level: String::new(), is_read_only: false };
+        let of = OfSession { number: self.shared.number, path: Vec::new(), level: String::new(), is_read_only: false };
         let shown = client::shown(name, planner.config_options(), &of)?;
         (!is_of_transaction).then_some(shown.value)
     }
@@ -120,9 +119,9 @@ impl Session {
     /// # Errors
     /// Unknown names, one that stands twice.
     pub fn columns_to_fill(&self, table: &TableName, columns: &[String]) -> Result<SchemaRef> {
-        let name = table.resolved()?;
         let found = Cell::new(None);
         self.carry_out("COPY", None, &|running, _| {
+            let name = running.resolve(&table.reference())?;
             found.set(Some(copy::columns_to_fill(&name, columns, running)?));
             Ok(Outcome::Done(Done::new("COPY")))
         })?;
@@ -135,8 +134,8 @@ impl Session {
     /// Unknown names, values that do not fit, constraints; otherwise as [`Session::run`].
     pub fn append(&self, table: &TableName, columns: &[String], batches: &[RecordBatch]) -> Result<u64> {
         not_on_a_worker()?;
-        let name = table.resolved()?;
         let outcome = self.carry_out("COPY", None, &|running, _| {
+            let name = running.resolve(&table.reference())?;
             copy::append_batches(&name, columns, batches.to_vec(), running).map(Outcome::Done)
         })?;
         match outcome {

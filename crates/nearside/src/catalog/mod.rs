@@ -26,6 +26,7 @@ pub(crate) mod locks;
 pub(crate) mod merges;
 pub(crate) mod named_types;
 mod owned;
+pub(crate) mod path;
 pub mod pg_types;
 pub(crate) mod placement;
 pub(crate) mod report;
@@ -100,9 +101,12 @@ impl Name {
         Ok(Name { schema: reference.schema().unwrap_or(DEFAULT_SCHEMA).into(), table: reference.table().into() })
     }
 
-    /// The name as a user would write it: without the default schema.
+    /// The name as a user would write it: without the default schema, and that of temporary tables.
     pub(crate) fn shown(&self) -> String {
-        if self.schema == DEFAULT_SCHEMA { self.table.clone() } else { format!("{}.{}", self.schema, self.table) }
+        match self.schema == DEFAULT_SCHEMA || self.schema.is_empty() || path::is_temporary(&self.schema) {
+            true => self.table.clone(),
+            false => format!("{}.{}", self.schema, self.table),
+        }
     }
 }
 
@@ -269,7 +273,8 @@ impl CatalogState {
 
     /// The error for a name that stands for nothing, with the nearest one that does.
     pub(crate) fn not_found(&self, kind: &'static str, name: &Name) -> Error {
-        if !self.has_schema(&name.schema) {
+        // Of no schema is what stands for nothing in any.
+        if !self.has_schema(&name.schema) && !name.schema.is_empty() && !path::is_temporary(&name.schema) {
             return Error::NotFound {
                 kind: "schema",
                 name: name.schema.clone(),
@@ -380,7 +385,11 @@ impl CatalogState {
             ));
         }
         if !self.schemas.contains(&name.schema) {
-            return Err(self.not_found("schema", &name));
+            // That of a session's temporary tables is made by the first of them.
+            if !path::is_temporary(&name.schema) {
+                return Err(self.not_found("schema", &name));
+            }
+            self.create_schema(&name.schema);
         }
         self.ddl_version += 1;
         self.remove(&name);
@@ -638,7 +647,9 @@ impl Catalog {
     pub(crate) fn commit_rows(&self, write: SmallStatement, rows: WrittenRows<'_>) -> Result<()> {
         let journal = self.journal.get();
         let _shared = journal.map(|journal| journal.gate().read());
-        if let Some(journal) = journal {
+        if let Some(journal) = journal
+            && self.lasts(&rows)
+        {
             journal.rows(&[rows])?;
         }
         write.commit();
@@ -658,10 +669,23 @@ impl Catalog {
         let journal = self.journal.get();
         let _shared = journal.map(|journal| journal.gate().read());
         if let Some(journal) = journal {
-            journal.rows(rows)?;
+            match rows.iter().all(|rows| self.lasts(rows)) {
+                true => journal.rows(rows)?,
+                false => {
+                    let lasting: Vec<WrittenRows<'_>> = rows.iter().filter(|rows| self.lasts(rows)).cloned().collect();
+                    if !lasting.is_empty() {
+                        journal.rows(&lasting)?;
+                    }
+                }
+            }
         }
         keys.commit_with(|version| writes.into_iter().for_each(|write| write.commit(version)));
         Ok(())
+    }
+
+    /// Whether rows are of a table that outlives sessions.
+    fn lasts(&self, rows: &WrittenRows<'_>) -> bool {
+        !self.state.read().by_id(rows.table).is_some_and(|table| path::is_temporary(&table.name.schema))
     }
 
     /// Does the long part of committing a version ahead of it, where commits last: see [`Journal::ahead`].

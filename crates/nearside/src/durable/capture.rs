@@ -14,6 +14,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::path::is_temporary;
 use crate::catalog::rules::{Check, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
@@ -44,14 +45,15 @@ pub(super) enum Difference {
 pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next) -> Result<Difference> {
     let mut state = State { next, ..State::default() };
     let mut blobs = BlobsWriter::default();
-    if !before.has_schemas_of(after) {
+    if !before.has_schemas_of(after) && schemas(before) != schemas(after) {
         state.schemas = Some(schemas(after));
     }
     if before.settings() != after.settings() {
         state.settings = Some(BTreeMap::clone(after.settings()));
     }
-    state.removed = before.entries().filter(|(name, _)| after.get(name).is_none()).map(|(name, _)| of(name)).collect();
-    for (name, entry) in after.entries() {
+    let is_gone = |name: &Name| after.get(name).is_none() && lasts(name);
+    state.removed = before.entries().filter(|(name, _)| is_gone(name)).map(|(name, _)| of(name)).collect();
+    for (name, entry) in after.entries().filter(|(name, _)| lasts(name)) {
         let what = match (entry, before.get(name)) {
             (Entry::View(new), Some(Entry::View(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
@@ -88,7 +90,7 @@ pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Resu
     let settings = Some(BTreeMap::clone(all.settings()));
     let mut state = State { next, schemas: Some(schemas(all)), settings, ..State::default() };
     let mut blobs = BlobsWriter::default();
-    for (name, entry) in all.entries() {
+    for (name, entry) in all.entries().filter(|(name, _)| lasts(name)) {
         let what = match entry {
             Entry::Table(table) => {
                 let rows = content(table, &mut blobs, keep)?;
@@ -101,8 +103,13 @@ pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Resu
     Ok((state, blobs))
 }
 
+/// Whether something outlives sessions.
+fn lasts(name: &Name) -> bool {
+    !is_temporary(&name.schema)
+}
+
 fn schemas(state: &CatalogState) -> Vec<String> {
-    state.schemas().map(str::to_string).collect()
+    state.schemas().filter(|schema| !is_temporary(schema)).map(str::to_string).collect()
 }
 
 /// What a name stands for that is no table of ours.

@@ -43,6 +43,9 @@ pub(crate) trait Sequences: Debug + Send + Sync {
     /// As [`next`](Self::next); a value that is none of its values.
     fn set(&self, name: &str, value: i64, is_called: bool) -> crate::error::Result<()>;
 
+    /// The same for columns' defaults, whose names without a schema are of the usual one, whatever the session's are.
+    fn of_defaults(&self) -> Arc<dyn Sequences>;
+
     /// The name of the sequence of a table's column, if it has one.
     ///
     /// # Errors

@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
+use crate::catalog::PG_CATALOG;
+use crate::catalog::path::is_temporary;
 use crate::error::{statement_err, value_err};
 
 /// The version of PostgreSQL whose SQL this is, as clients ask for it.
@@ -28,8 +30,8 @@ pub(crate) struct Answers {
     pub session: i32,
     /// The database's name.
     pub database: &'static str,
-    /// Where names without a schema are looked up.
-    pub schema: &'static str,
+    /// Where names without a schema are looked up, in order.
+    pub schemas: Vec<String>,
     /// Settings by their names in lower case; `None` for those that are not set.
     pub settings: BTreeMap<String, Option<String>>,
 }
@@ -141,11 +143,33 @@ impl Asked {
         }
     }
 
-    /// `current_schemas(with those that are looked into without being named)`: there are none of these.
+    /// `current_schemas(with those that are looked into without being named)`.
     fn schemas(&self, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         let asked = args.args[0].to_array(args.number_rows)?;
-        let names = StringViewArray::from_iter_values(std::iter::repeat_n(self.answers.schema, asked.len()));
-        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, asked.len()));
+        let mut names: Vec<&str> = Vec::new();
+        let mut lengths = Vec::with_capacity(asked.len());
+        for row in 0..asked.len() {
+            let with_implied = asked.is_valid(row) && asked.as_boolean().value(row);
+            let before = names.len();
+            for schema in &self.answers.schemas {
+                // Looked into before all, but for temporary tables.
+                if with_implied && names.len() == before && !is_temporary(schema) {
+                    names.push(PG_CATALOG);
+                }
+                if with_implied || !is_temporary(schema) {
+                    names.push(schema);
+                }
+                if with_implied && is_temporary(schema) {
+                    names.push(PG_CATALOG);
+                }
+            }
+            if with_implied && names.len() == before {
+                names.push(PG_CATALOG);
+            }
+            lengths.push(names.len() - before);
+        }
+        let names = StringViewArray::from_iter_values(names);
+        let offsets = OffsetBuffer::from_lengths(lengths);
         let nulls: Option<NullBuffer> = asked.nulls().cloned();
         let lists: ArrayRef = Arc::new(ListArray::try_new(element(), offsets, Arc::new(names), nulls)?);
         match &args.args[0] {
@@ -199,7 +223,10 @@ impl ScalarUDFImpl for Asked {
         Ok(match self.question {
             Question::Version => text(&version()),
             Question::Database => text(self.answers.database),
-            Question::Schema => text(self.answers.schema),
+            Question::Schema => {
+                let first = self.answers.schemas.iter().find(|schema| !is_temporary(schema));
+                ColumnarValue::Scalar(ScalarValue::Utf8View(first.cloned()))
+            }
             Question::User => text(USER),
             Question::Session => ColumnarValue::Scalar(ScalarValue::Int32(Some(self.answers.session))),
             Question::Recovery => ColumnarValue::Scalar(ScalarValue::Boolean(Some(false))),

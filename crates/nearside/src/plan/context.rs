@@ -24,6 +24,7 @@ use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
 use crate::catalog::named_types::metadata;
+use crate::catalog::path::SearchPath;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
@@ -115,6 +116,8 @@ pub(crate) struct PlanContext<'a> {
     pub given: Mutex<HashMap<String, Arc<dyn TableSource>>>,
     /// Names and columns of everything, once somebody has asked.
     pub described: Arc<OnceLock<Arc<Descriptions>>>,
+    /// Where names without a schema are looked up.
+    pub path: SearchPath,
     /// Whether views are planned for their columns alone.
     pub describes: bool,
     /// What functions that ask the catalog are answered, once there is one.
@@ -131,7 +134,7 @@ impl PlanContext<'_> {
         if let Some(source) = self.pg_catalog(reference)? {
             return Ok(source);
         }
-        let name = Name::resolve(reference)?;
+        let name = self.path.resolve(reference, &self.catalog)?;
         if name.schema == SYSTEM_SCHEMA {
             return self.system.view(&name, &self.catalog, self.planner);
         }
@@ -139,7 +142,9 @@ impl PlanContext<'_> {
             return self.information_schema(&name);
         }
         match self.catalog.get(&name) {
-            Some(Entry::Table(table)) => Ok(Arc::new(StoredSource::new(table).counting(self.sequences.as_ref()))),
+            Some(Entry::Table(table)) => Ok(Arc::new(
+                StoredSource::new(table).counting(self.sequences.as_ref().map(|of| of.of_defaults()).as_ref()),
+            )),
             Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
@@ -231,13 +236,15 @@ impl PlanContext<'_> {
             catalog: self.catalog.clone(),
             system: Arc::clone(&self.system),
             session: self.session.clone(),
-            sequences: self.sequences.clone(),
+            sequences: self.sequences.as_ref().map(|of| of.of_defaults()),
             planning: self.planning.clone(),
             stop: self.stop.clone(),
             given: Mutex::default(),
             described: Arc::clone(&self.described),
             answers: Arc::clone(&self.answers),
             describes: self.describes,
+            // Names in a view's text are those of who has said nothing.
+            path: self.path.lasting(),
         }
     }
 
@@ -319,7 +326,10 @@ impl KnownTables for PlanContext<'_> {
     fn writable(&self, table: &ObjectName, column: &str) -> Writable {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let name = object_name_to_table_reference(table.clone(), normalise).ok();
-        match name.and_then(|name| Name::resolve(&name).ok()).and_then(|name| self.catalog.get(&name)) {
+        match name
+            .and_then(|name| self.path.resolve(&name, &self.catalog).ok())
+            .and_then(|name| self.catalog.get(&name))
+        {
             Some(Entry::Table(table)) => table.rules.writable(column),
             _ => Writable::Any,
         }
@@ -339,7 +349,7 @@ impl KnownTables for PlanContext<'_> {
     fn is_volatile_view(&self, table: &ObjectName) -> bool {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let Ok(reference) = object_name_to_table_reference(table.clone(), normalise) else { return false };
-        let Ok(name) = Name::resolve(&reference) else { return false };
+        let Ok(name) = self.path.resolve(&reference, &self.catalog) else { return false };
         if !matches!(self.catalog.get(&name), Some(Entry::View(_))) {
             return false;
         }

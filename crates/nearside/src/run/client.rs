@@ -5,7 +5,6 @@
 
 use datafusion_common::config::ConfigOptions;
 
-use crate::catalog::DEFAULT_SCHEMA;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::session::{SERVER_VERSION, SERVER_VERSION_NUM};
@@ -42,7 +41,7 @@ const fn fixed(name: &'static str, value: &'static str, set: Set, description: &
     Fixed { name, value, description, set }
 }
 
-const FIXED: [Fixed; 17] = [
+const FIXED: [Fixed; 16] = [
     fixed("bytea_output", "hex", Set::To(&["hex"]), "How bytes are written as texts"),
     fixed("client_encoding", "UTF8", Set::To(&["utf8", "utf-8", "unicode"]), "How texts of the client are encoded"),
     fixed(
@@ -58,12 +57,6 @@ const FIXED: [Fixed; 17] = [
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),
     fixed("max_identifier_length", "63", Set::Never, "How many bytes a name may have at least"),
-    fixed(
-        "search_path",
-        DEFAULT_SCHEMA,
-        Set::ToListOf(&[DEFAULT_SCHEMA, "pg_catalog"]),
-        "Where names without a schema are looked up",
-    ),
     fixed("server_encoding", "UTF8", Set::Never, "How texts are encoded"),
     fixed("server_version", SERVER_VERSION, Set::Never, "The version of PostgreSQL whose SQL this is"),
     fixed("server_version_num", SERVER_VERSION_NUM, Set::Never, "The same as a number"),
@@ -110,14 +103,11 @@ impl Fixed {
             (Set::To(values), Some(value)) => values.contains(&value.trim().to_lowercase().as_str()),
             (Set::ToListOf(values), Some(value)) => parts(value).iter().all(|part| values.contains(&part.as_str())),
         };
-        // Names without a schema have to be found somewhere.
-        let has_schema = || name != "search_path" || value.is_none_or(|v| parts(v).iter().any(|p| p == DEFAULT_SCHEMA));
-        if is_so && has_schema() {
+        if is_so {
             return Ok(());
         }
         let value = value.unwrap_or_default();
         let hint = match name {
-            "search_path" => "; write schema.table for tables of other schemas",
             "client_encoding" => "; texts are UTF8 alone",
             "standard_conforming_strings" => "; write E'..' for a text with escapes",
             "bytea_output" => "; encode(x, 'escape') writes bytes in the other way",
@@ -164,6 +154,7 @@ pub(crate) fn all(options: &ConfigOptions, of: &OfSession) -> Vec<Shown> {
             time(own.idle_in_transaction_session_timeout_ms),
             "After which time without a statement a transaction is rolled back",
         ),
+        ("search_path", own.search_path.clone(), "The schemas in which names without one are looked up"),
         ("statement_timeout", time(own.statement_timeout_ms), "After which time a statement fails"),
         ("synchronous_commit", on_or_off(own.synchronous_commit), "Whether COMMIT waits for the disk"),
         ("TimeZone", zone, "The zone of times with one"),
@@ -207,8 +198,7 @@ mod tests {
             set("client_encoding", "UTF-8") && set("CLIENT_ENCODING", "unicode") && !set("client_encoding", "LATIN1")
         );
         assert!(set("datestyle", "iso") && set("datestyle", "ISO, MDY") && !set("datestyle", "SQL, DMY"));
-        assert!(set("search_path", "public") && set("search_path", "public, pg_catalog") && !set("search_path", ""));
-        assert!(!set("search_path", "pg_catalog") && !set("server_version", "15.0"));
+        assert!(!set("server_version", "15.0"));
         assert!(FIXED.iter().all(|fixed| !matches!(fixed.set, Set::To(_)) || fixed.set(Some(fixed.value)).is_ok()));
     }
 

@@ -85,6 +85,7 @@ pub(crate) fn full_name(setting: &str) -> String {
         | "default_transaction_isolation"
         | "default_transaction_read_only"
         | "application_name"
+        | "search_path"
         | "extra_float_digits" => format!("nearside.{setting}"),
         "timezone" | "time zone" | "time.zone" => "datafusion.execution.time_zone".into(),
         // Milliseconds where nothing else is said.

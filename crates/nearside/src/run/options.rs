@@ -48,6 +48,8 @@ extensions_options! {
         /// Record what each kind of statement of this session reads and computes, in nearside.workload; statements then
         /// run profiled
         pub record_workload: bool, default = false
+        /// The schemas in which names without one are looked up, in order; new tables go to the first that exists
+        pub search_path: String, default = "public".to_string()
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp,
         /// pp(..), ..
         pub placement: String, default = "rr".to_string()

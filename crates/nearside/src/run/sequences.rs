@@ -6,13 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::catalog::journal::{Journal, Position};
+use crate::catalog::path::{SearchPath, is_temporary};
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Catalog, CatalogState, Name};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::sequences::Sequences;
-use crate::sql::{name_of_text, quoted};
+use crate::sql::{quoted, reference_of_text};
 
 /// What a session was last given of each sequence.
 #[derive(Debug, Default)]
@@ -48,12 +49,15 @@ pub(crate) struct OfStatement {
     pub given: Arc<SessionValues>,
     /// Whether its transaction reads only.
     pub is_read_only: bool,
+    /// Where names without a schema are looked up.
+    pub path: SearchPath,
 }
 
 impl OfStatement {
     fn find(&self, text: &str) -> Result<(Name, Arc<SequenceEntry>)> {
-        let name = name_of_text(text)?;
-        let sequence = Arc::clone(self.state().sequence(&name)?);
+        let state = self.state();
+        let name = self.path.resolve(&reference_of_text(text)?, &state)?;
+        let sequence = Arc::clone(state.sequence(&name)?);
         Ok((name, sequence))
     }
 
@@ -75,7 +79,10 @@ impl OfStatement {
     }
 
     /// The log, where it knows the sequence: one that the transaction has just made is told of when it commits.
-    fn journal_of(&self, sequence: &SequenceEntry) -> Option<&Arc<dyn Journal>> {
+    fn journal_of(&self, name: &Name, sequence: &SequenceEntry) -> Option<&Arc<dyn Journal>> {
+        if is_temporary(&name.schema) {
+            return None;
+        }
         let is_known =
             |state: &CatalogState| state.sequences().any(|(_, known)| Arc::ptr_eq(&known.values, &sequence.values));
         self.database.journal().filter(|_| Arc::ptr_eq(&self.home, &self.database) || is_known(&self.database.state()))
@@ -86,7 +93,7 @@ impl Sequences for OfStatement {
     fn next(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         self.writes("nextval")?;
         let (name, sequence) = self.find(name)?;
-        let journal = self.journal_of(&sequence);
+        let journal = self.journal_of(&name, &sequence);
         let values = sequence.values.next((&name.shown(), &sequence), count as u64, journal)?;
         if let Some(last) = values.last() {
             self.given.give(sequence.id, *last);
@@ -120,16 +127,26 @@ impl Sequences for OfStatement {
         self.writes("setval")?;
         let (name, sequence) = self.find(name)?;
         let to = Position { last: value, is_called };
-        sequence.values.set((&name.shown(), &sequence), to, self.journal_of(&sequence))?;
+        sequence.values.set((&name.shown(), &sequence), to, self.journal_of(&name, &sequence))?;
         if is_called {
             self.given.0.lock().by_sequence.insert(sequence.id, value);
         }
         Ok(())
     }
 
+    fn of_defaults(&self) -> Arc<dyn Sequences> {
+        Arc::new(OfStatement {
+            home: Arc::clone(&self.home),
+            database: Arc::clone(&self.database),
+            given: Arc::clone(&self.given),
+            is_read_only: self.is_read_only,
+            path: self.path.lasting(),
+        })
+    }
+
     fn of_column(&self, table: &str, column: &str) -> Result<Option<String>> {
         let state = self.state();
-        let table = state.table(&name_of_text(table)?)?;
+        let table = state.table(&self.path.resolve(&reference_of_text(table)?, &state)?)?;
         // As PostgreSQL has it, a column's name is taken as it stands.
         if table.base.schema.index_of(column).is_err() {
             let names = table.base.schema.fields().iter().map(|field| field.name().as_str());

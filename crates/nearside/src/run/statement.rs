@@ -5,15 +5,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SubsecRound, Utc};
+use datafusion_common::TableReference;
 use datafusion_common::alias::AliasGenerator;
 use datafusion_common::config::ConfigOptions;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
+use sqlparser::ast::ObjectName;
 use storage::{Interruption, StoreError};
 
-use crate::catalog::{Catalog, Snapshot, Workers};
+use crate::catalog::path::SearchPath;
+use crate::catalog::{Catalog, Name, Snapshot, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::sequences::Sequences;
@@ -27,6 +30,7 @@ use crate::run::inner::Inner;
 use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
 use crate::run::transaction::InTransaction;
+use crate::sql::object_reference;
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
@@ -106,11 +110,44 @@ impl RunningStatement {
     /// Who gives it values of sequences.
     pub(crate) fn sequences(&self) -> Arc<dyn Sequences> {
         Arc::new(OfStatement {
+            path: self.path(),
             home: Arc::clone(&self.home),
             database: Arc::clone(&self.inner.catalog),
             given: Arc::clone(&self.given),
             is_read_only: self.of_session().is_read_only,
         })
+    }
+
+    /// Where names are looked up that have no schema.
+    pub(crate) fn path(&self) -> SearchPath {
+        SearchPath::new(self.session, &config::nearside(self.planner.config_options()).search_path)
+    }
+
+    /// What a name stands for.
+    ///
+    /// # Errors
+    /// See [`SearchPath::resolve`].
+    pub(crate) fn resolve(&self, reference: &TableReference) -> Result<Name> {
+        self.path().resolve(reference, &self.catalog)
+    }
+
+    /// What a name in a syntax tree stands for.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve); too many parts.
+    pub(crate) fn named(&self, name: &ObjectName) -> Result<Name> {
+        self.resolve(&object_reference(name)?)
+    }
+
+    /// The name that something gets which is made; that of a temporary one where `is_temporary`.
+    ///
+    /// # Errors
+    /// See [`SearchPath::of_new`] and [`SearchPath::of_temporary`].
+    pub(crate) fn new_name(&self, reference: &TableReference, is_temporary: bool) -> Result<Name> {
+        match is_temporary {
+            true => self.path().of_temporary(reference),
+            false => self.path().of_new(reference, &self.catalog),
+        }
     }
 
     /// What it tells of its session: modes are those of the transaction, or of the next one.
@@ -119,6 +156,7 @@ impl RunningStatement {
         let of = self.transaction.as_ref();
         OfSession {
             number: self.session,
+            path: self.path().existing(&self.catalog).map(str::to_string).collect(),
             level: of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string()),
             is_read_only: of.map_or(settings.default_transaction_read_only, |of| of.is_read_only),
         }
@@ -230,6 +268,7 @@ impl RunningStatement {
             described: Default::default(),
             answers: Default::default(),
             describes: false,
+            path: self.path(),
         }
     }
 

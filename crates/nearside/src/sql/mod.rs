@@ -51,6 +51,7 @@ mod ordinary;
 mod overriding;
 mod own;
 mod parsed;
+mod qualified;
 mod recursion;
 mod returning;
 mod rows;
@@ -82,11 +83,13 @@ use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
 pub(crate) use names::{
-    fresh_name, is_made, name_of_text, named_otherwise, object_name, parts_of_text, quoted, seen_name,
+    fresh_name, is_made, name_of_text, named_otherwise, object_name, object_reference, parts_of_text, quoted,
+    reference_of_text, seen_name,
 };
 use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
+pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};

@@ -13,22 +13,39 @@ use crate::catalog::Name;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
-/// A table's name in one of sqlparser's trees.
+/// A table's name in one of sqlparser's trees, where a name without a schema is one of the usual schema.
 pub(crate) fn object_name(name: &ObjectName) -> Result<Name> {
+    Name::resolve(&object_reference(name)?)
+}
+
+/// A table's name in one of sqlparser's trees.
+pub(crate) fn object_reference(name: &ObjectName) -> Result<TableReference> {
     let parts = name.0.iter().map(|part| match part.as_ident() {
         Some(ident) => Ok(normalised(ident.clone())),
         None => Err(Error::plan(SqlState::InvalidName, format!("'{name}' is not a table's name"))),
     });
     let parts = parts.collect::<Result<Vec<_>>>()?;
-    let reference = match parts.as_slice() {
+    referred_to(&parts)
+        .ok_or_else(|| Error::plan(SqlState::SyntaxError, format!("'{name}' has too many parts; write schema.table")))
+}
+
+/// What the parts of a name refer to; `None` where there are too many.
+fn referred_to(parts: &[String]) -> Option<TableReference> {
+    Some(match parts {
         [table] => TableReference::bare(table.as_str()),
         [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
         [catalog, schema, table] => TableReference::full(catalog.as_str(), schema.as_str(), table.as_str()),
-        _ => {
-            return Err(Error::plan(SqlState::SyntaxError, format!("'{name}' has too many parts; write schema.table")));
-        }
-    };
-    Name::resolve(&reference)
+        _ => return None,
+    })
+}
+
+/// What a text refers to that says a name as SQL writes it.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn reference_of_text(text: &str) -> Result<TableReference> {
+    let wrong = || Error::plan(SqlState::InvalidName, format!("'{text}' is not a name"));
+    referred_to(&parts_of_text(text)?).ok_or_else(wrong)
 }
 
 /// The name that a text says as SQL writes it, as PostgreSQL's `regclass` reads it: `'s'`, `'public."S"'`.

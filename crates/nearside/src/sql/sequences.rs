@@ -19,7 +19,13 @@ pub(crate) type OwnedBy = Option<(ObjectName, String)>;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SequenceStatement {
     /// `CREATE SEQUENCE`.
-    Create { name: ObjectName, if_not_exists: bool, options: SequenceOptions, owned_by: Option<OwnedBy> },
+    Create {
+        name: ObjectName,
+        is_temporary: bool,
+        if_not_exists: bool,
+        options: SequenceOptions,
+        owned_by: Option<OwnedBy>,
+    },
     /// `ALTER SEQUENCE` with options.
     Alter { name: ObjectName, if_exists: bool, options: SequenceOptions, owned_by: Option<OwnedBy> },
     /// `ALTER SEQUENCE .. RENAME TO`.
@@ -62,12 +68,13 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<SequenceState
         parser.next_token();
         parser.next_token();
         match verb {
-            "create" => create(&mut parser).map(Some),
+            "create" => create(&mut parser, false).map(Some),
             "alter" => alter(&mut parser).map(Some),
             _ => drop_sequence(&mut parser).map(Some),
         }
     } else if verb == "create" && (is(second, "temp") || is(second, "temporary")) && is(words.next(), "sequence") {
-        return Err(Error::Unsupported("temporary sequences are not supported; leave TEMPORARY out".into()));
+        (0..3).for_each(|_| drop(parser.next_token()));
+        create(&mut parser, true).map(Some)
     } else if verb == "alter" && is(second, "table") {
         alter_column(&mut parser)
     } else {
@@ -84,11 +91,11 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<SequenceState
     Ok(parsed)
 }
 
-fn create(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {
+fn create(parser: &mut Parser<'_>, is_temporary: bool) -> Result<SequenceStatement, ParserError> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let (options, owned_by) = options(parser, true)?;
-    Ok(SequenceStatement::Create { name, if_not_exists, options, owned_by })
+    Ok(SequenceStatement::Create { name, is_temporary, if_not_exists, options, owned_by })
 }
 
 fn alter(parser: &mut Parser<'_>) -> Result<SequenceStatement, ParserError> {

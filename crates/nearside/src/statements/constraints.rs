@@ -70,7 +70,7 @@ pub(crate) fn add_foreign_key(
     written: &WrittenForeignKey,
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
-    let key = relations::foreign_key(table, written, &running.catalog)?;
+    let key = relations::foreign_key(table, written, running)?;
     if Arc::ptr_eq(&running.home, &running.inner.catalog) {
         return Err(running.wants_transaction());
     }

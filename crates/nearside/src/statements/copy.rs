@@ -17,6 +17,7 @@ use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use sqlparser::ast::{AlterTable, AlterTableOperation, Statement, TableConstraint};
 
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::path::is_temporary;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
@@ -30,8 +31,8 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, object_name, option_pairs,
-    plan_statement, quoted, statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, option_pairs, plan_statement, quoted,
+    statements, take_placement, take_rules,
 };
 use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
@@ -71,7 +72,7 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) ->
     };
     let plan = match copy.source {
         CopyToSource::Relation(name) => {
-            let computed = match object_name(&name).ok().and_then(|name| running.catalog.get(&name).cloned()) {
+            let computed = match running.named(&name).ok().and_then(|name| running.catalog.get(&name).cloned()) {
                 Some(Entry::Table(table)) => is_any_computed(&table).then_some(table),
                 _ => None,
             };
@@ -146,7 +147,7 @@ fn write_rows(
 
 /// `COPY t FROM 'file'`: columns go by position.
 pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(&copy.table)?;
+    let name = running.named(&copy.table)?;
     let options = read_options(&copy.options)?;
     as_writer(&name, running, |table, running| {
         within_a_transaction(table, running)?;
@@ -339,7 +340,7 @@ fn each_time(
 ) -> Result<Arc<Compiled>> {
     let none = Arc::new(Schema::empty());
     let to = Arc::new(Schema::new(vec![Arc::clone(field)]));
-    let default = bound(&default.expr, Some(&running.sequences()));
+    let default = bound(&default.expr, Some(&running.sequences().of_defaults()));
     let compiled = match RowSchema::new(None, &none) {
         Some(row) => row.compiled(vec![default], Some(&to), running)?.and_then(|mut all| all.pop()),
         None => None,
@@ -402,7 +403,8 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     sequences.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     let mut rows = 0;
     let mut tables = 0;
-    for (name, entry) in running.catalog.entries() {
+    let lasting = |schema: &str| !is_temporary(schema);
+    for (name, entry) in running.catalog.entries().filter(|(name, _)| lasting(&name.schema)) {
         match entry {
             Entry::Table(table) => {
                 let file = file_name(name);
@@ -425,7 +427,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
             Entry::External(_) | Entry::View(_) | Entry::Sequence(_) => {}
         }
     }
-    for table in running.catalog.tables() {
+    for table in running.catalog.tables().filter(|table| lasting(&table.name.schema)) {
         for statement in written::add_foreign_keys(table, &running.catalog) {
             script.push_str(&format!("{statement};\n"));
         }
@@ -447,7 +449,7 @@ fn views_in_order(running: &Arc<RunningStatement>) -> Result<Vec<String>> {
         .catalog
         .entries()
         .filter_map(|(name, entry)| match entry {
-            Entry::View(view) => Some((name, view)),
+            Entry::View(view) if !is_temporary(&name.schema) => Some((name, view)),
             _ => None,
         })
         .collect();

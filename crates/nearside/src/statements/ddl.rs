@@ -1,5 +1,6 @@
 //! Statements that change names and columns: views, schemas, external tables, DROP, ALTER TABLE.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use storage::TableVersion;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
+use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
-use crate::catalog::rules::ForeignKey;
+use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
@@ -26,14 +28,14 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_name, of_column, option_pairs,
-    without_stars,
+    AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference, of_column, option_pairs,
+    qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, relations, rules, sequences, viewed};
+use crate::statements::{alter_column, constraints, defaults, dropping, relations, rules, sequences, viewed};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -64,10 +66,7 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
 }
 
 fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
-    if create.temporary {
-        return Err(Error::Unsupported("temporary views are not supported; leave TEMPORARY out".into()));
-    }
-    let name = Name::resolve(&create.name)?;
+    let mut name = running.new_name(&create.name, create.temporary)?;
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
     };
@@ -82,10 +81,29 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
         && let Statement::Query(mut query) = *statement
     {
         without_stars(&mut query, &|table| context.columns(table))?;
+        // Names mean for good what they mean here and now.
+        let path = running.path();
+        let is_usual = path.is_usual(&running.catalog);
+        if !is_usual {
+            let reads_temporary = Cell::new(false);
+            qualify(&mut *query, &|name| {
+                let found = path.meant(name, &running.catalog)?;
+                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
+                Some(found)
+            });
+            if reads_temporary.get() && create.name.schema().is_none() {
+                name = path.of_temporary(&create.name)?;
+            }
+        }
         let fixed = query.to_string();
+        let context = PlanContext { path: path.lasting(), ..context };
         let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
         if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
             sql = fixed;
+        } else if !is_usual {
+            return Err(Error::Unsupported(
+                "the tables of this view cannot be told from their names alone; write their schemas".into(),
+            ));
         }
     }
     let view = Arc::new(ViewEntry { sql, columns });
@@ -119,6 +137,12 @@ fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
 
 fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
     let schema = in_catalog(&create.schema_name)?;
+    if schema.starts_with("pg_") {
+        return Err(Error::plan(
+            SqlState::ReservedName,
+            format!("schema '{schema}' belongs to the system, as all that begin with pg_; use another name"),
+        ));
+    }
     running.home.commit(|state| {
         if state.has_schema(&schema) {
             return if create.if_not_exists {
@@ -173,7 +197,7 @@ fn remove(
     running: &Arc<RunningStatement>,
     fits: impl Fn(&Entry) -> bool,
 ) -> Result<()> {
-    let name = Name::resolve(reference)?;
+    let name = running.resolve(reference)?;
     running.home.commit(|state| {
         match state.get(&name) {
             Some(Entry::Table(table)) if fits(&Entry::Table(Arc::clone(table))) => is_left_alone(table, running)?,
@@ -206,7 +230,7 @@ fn remove(
 
 /// CREATE EXTERNAL TABLE: the files stay where they are, each statement reads them.
 pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(&create.name)?;
+    let name = running.new_name(&object_reference(&create.name)?, false)?;
     let [path] = create.locations.as_slice() else {
         return Err(Error::Unsupported(
             "an external table has one LOCATION; use a folder or a glob for many files".into(),
@@ -239,9 +263,18 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
 
 /// ALTER TABLE: all its operations or none.
 pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(&alter.name)?;
+    let name = running.named(&alter.name)?;
     if alter.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
+    }
+    let dropped = alter.operations.iter().filter(|operation| viewed::drops_by_cascade(operation));
+    let dropped = dropped.flat_map(|operation| match operation {
+        AlterTableOperation::DropColumn { column_names, .. } => column_names.as_slice(),
+        _ => &[],
+    });
+    let dropped: Vec<String> = dropped.cloned().map(normalised).collect();
+    if !dropped.is_empty() {
+        dropping::drop_references(&name, &dropped, running)?;
     }
     as_owner(&name, running, |table, running| {
         let mut changed = TableEntry::clone(table);
@@ -252,7 +285,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         running.check()?;
         let new_name = Name::clone(&changed.name);
         let changed = indexed(changed, running)?;
-        viewed::survive(&alter.operations, &name, &changed, running)?;
+        let going = viewed::survive(&alter.operations, &name, &changed, running)?;
         let _ahead = running.home.ahead(&changed.table().base)?;
         running.home.commit(|state| {
             if state.by_id(table.id).is_none_or(|t| *t.name != name) {
@@ -266,6 +299,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
             }
             state.remove(&name);
             state.put_table(new_name, changed)?;
+            going.iter().for_each(|view| drop(state.remove(view)));
             sequences.into_iter().try_for_each(|change| change.put(state, table))
         })?;
         Ok(Done::new("ALTER TABLE"))
@@ -274,7 +308,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
 
 /// ALTER TABLE .. RENAME CONSTRAINT.
 pub(crate) fn rename_constraint(of: &RenameConstraint, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(&of.table)?;
+    let name = running.named(&of.table)?;
     if of.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }
@@ -331,7 +365,18 @@ fn alter_one(
         AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
             for column in column_names {
                 let column = normalised(column.clone());
-                relations::is_not_referred_to(&running.catalog, table, &column, "dropped")?;
+                if viewed::drops_by_cascade(operation) {
+                    let reads =
+                        |(of, by): (&String, &RowExpression)| (*of != column && by.reads(&column)).then(|| of.clone());
+                    for computed in table.rules.generated.iter().filter_map(reads).collect::<Vec<_>>() {
+                        drop_column(table, &computed, false)?;
+                    }
+                    let own = table.id;
+                    let refers = |key: &ForeignKey| key.to == own && key.to_columns.contains(&column);
+                    Arc::make_mut(&mut table.rules).foreign_keys.retain(|key| !refers(key));
+                } else {
+                    relations::is_not_referred_to(&running.catalog, table, &column, "dropped")?;
+                }
                 drop_column(table, &column, *if_exists)?;
                 sequences.push(SequenceChange::DropOf(column));
             }
@@ -346,7 +391,7 @@ fn alter_one(
         }
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
-            let mut to_name = object_name(to)?;
+            let mut to_name = running.named(to)?;
             if to.0.len() == 1 {
                 to_name.schema = table.name.schema.clone();
             }

@@ -24,7 +24,7 @@ use crate::functions::sequences::bound;
 use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, SqlDialect, quoted};
+use crate::sql::{AnyStatement, SqlDialect, qualify, quoted};
 
 /// What a column's definition says of its default.
 pub(crate) fn written(column: &ColumnDef) -> Option<&ast::Expr> {
@@ -57,6 +57,10 @@ pub(crate) fn default_of(
         return Ok(None);
     }
     let mut value = value.clone();
+    let path = running.path();
+    if !path.is_usual(&running.catalog) {
+        qualify(&mut value, &|name| path.meant(name, &running.catalog));
+    }
     let mut absolute = Absolute { running, failed: None };
     let is_text = matches!(&value, ast::Expr::Value(text) if matches!(text.value, ast::Value::SingleQuotedString(_)));
     if is_text && matches!(field.data_type(), DataType::Timestamp(_, Some(_))) {

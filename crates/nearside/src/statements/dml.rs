@@ -9,7 +9,6 @@ use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion_sql::parser::Statement;
 use sqlparser::ast;
 
-use crate::catalog::Name;
 use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
@@ -42,7 +41,7 @@ pub(crate) fn dml(
     values: &[ScalarValue],
     running: &Arc<RunningStatement>,
 ) -> Result<Outcome> {
-    let name = Name::resolve(&dml.table_name)?;
+    let name = running.resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }

@@ -10,12 +10,13 @@ use datafusion_sql::resolve::resolve_table_references;
 use sqlparser::ast::{ObjectName, ObjectType};
 
 use crate::catalog::index::indexed;
+use crate::catalog::rules::ForeignKey;
 use crate::catalog::{Entry, Name, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, object_name};
+use crate::sql::AnyStatement;
 use crate::statements::writer::{as_owner, is_left_alone};
 use crate::statements::{relations, sequences};
 
@@ -38,7 +39,7 @@ pub(crate) fn drop_all(
     let (word, tag) = if is_table { ("table", "DROP TABLE") } else { ("view", "DROP VIEW") };
     let mut going: Vec<Name> = Vec::new();
     for name in names {
-        let name = object_name(name)?;
+        let name = running.named(name)?;
         match running.catalog.get(&name) {
             Some(Entry::Table(_) | Entry::External(_)) if is_table => {}
             Some(Entry::View(_)) if !is_table => {}
@@ -110,6 +111,31 @@ pub(crate) fn drop_all(
         Ok(())
     })?;
     Ok(Done::new(tag))
+}
+
+/// Drops the foreign keys of other tables that refer to columns of a table.
+///
+/// # Errors
+/// The statement is none of a transaction yet; others change those tables.
+pub(crate) fn drop_references(name: &Name, columns: &[String], running: &Arc<RunningStatement>) -> Result<()> {
+    let parent = running.catalog.table(name)?;
+    let own = parent.id;
+    let refers = |key: &ForeignKey| key.to == own && key.to_columns.iter().any(|column| columns.contains(column));
+    let referring = relations::referring(&running.catalog, own).filter(|(child, key)| child.id != own && refers(key));
+    let mut children: Vec<Name> = referring.map(|(child, _)| Name::clone(&child.name)).collect();
+    children.dedup();
+    if !children.is_empty() && running.transaction.is_none() {
+        return Err(running.wants_transaction());
+    }
+    for child in children {
+        as_owner(&child, running, |table, running| {
+            let mut changed = table.clone();
+            Arc::make_mut(&mut changed.rules).foreign_keys.retain(|key| !refers(key));
+            let changed = indexed(changed, running)?;
+            running.home.commit(|state| state.put_table(child.clone(), changed))
+        })?;
+    }
+    Ok(())
 }
 
 /// Whether a view's query names something.

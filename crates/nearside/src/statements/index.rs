@@ -10,7 +10,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{normalised, object_name};
+use crate::sql::{normalised, object_name, object_reference};
 use crate::statements::keys::{duplicate, shown};
 use crate::statements::relations::referring_to;
 use crate::statements::writer::as_owner;
@@ -19,7 +19,7 @@ use crate::statements::writer::as_owner;
 pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> Result<Done> {
     let done = Done::new("CREATE INDEX");
     refuse_extras(create)?;
-    let table_name = object_name(&create.table_name)?;
+    let table_name = running.named(&create.table_name)?;
     let name = create.name.as_ref().map(|name| own_name(name, &table_name)).transpose()?;
     if let Some(name) = &name
         && running.catalog.index(name).is_some()
@@ -90,7 +90,7 @@ pub(crate) fn drop_index(
              INDEX {name}"
         )));
     }
-    let name = object_name(name)?;
+    let name = running.path().resolve_index(&object_reference(name)?, &running.catalog)?;
     let Some((table, _)) = running.catalog.index(&name) else {
         return if if_exists { Ok(done) } else { Err(running.catalog.no_index(&name)) };
     };

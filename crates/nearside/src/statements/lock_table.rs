@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::run::locks::{WantedLocks, WantedTable};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::object_name;
 
 /// Has the tables locked once the statement ends.
 ///
@@ -37,7 +36,7 @@ pub(crate) fn lock_table(lock: &Lock, running: &Arc<RunningStatement>) -> Result
     }
     let mut tables = Vec::new();
     for target in &lock.tables {
-        let name = object_name(&target.name)?;
+        let name = running.named(&target.name)?;
         let table = match running.catalog.get(&name) {
             Some(Entry::Table(table)) => table,
             Some(other) => {

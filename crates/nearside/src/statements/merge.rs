@@ -16,7 +16,7 @@ use crate::run::changes::Went;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{KnownTables, MergeStep, merge_steps, object_name, plan_statement};
+use crate::sql::{KnownTables, MergeStep, merge_steps, plan_statement};
 use crate::statements::relations::within_a_transaction;
 use crate::statements::stage::as_kept;
 use crate::statements::telling::told_of_going;
@@ -31,7 +31,7 @@ pub(crate) fn merge(merge: &Merge, running: &Arc<RunningStatement>) -> Result<Do
     let TableFactor::Table { name, .. } = &merge.table else {
         return Err(Error::Unsupported("MERGE into something else than a table".into()));
     };
-    let name = object_name(name)?;
+    let name = running.named(name)?;
     as_small_writer(&name, running, |table, running| {
         within_a_transaction(table, running)?;
         table.load_all(running)?;

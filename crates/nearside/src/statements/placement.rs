@@ -23,13 +23,13 @@ use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::Result;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AlterPlacement, Change, object_name};
+use crate::sql::{AlterPlacement, Change};
 use crate::statements::stage::parts_of;
 use crate::statements::writer::as_owner;
 
 /// Runs the statement.
 pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(&statement.table)?;
+    let name = running.named(&statement.table)?;
     if statement.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }

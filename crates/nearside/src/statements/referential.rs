@@ -356,7 +356,7 @@ fn follow(
                         Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}")))
                     }
                     (Some(_), OnChange::SetDefault) => match child.defaults.get(field.name()) {
-                        Some(default) => bound(&default.expr, Some(&running.sequences())),
+                        Some(default) => bound(&default.expr, Some(&running.sequences().of_defaults())),
                         None => lit(ScalarValue::try_from(field.data_type())?),
                     },
                     (Some(_), _) => lit(ScalarValue::try_from(field.data_type())?),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
 use crate::catalog::rules::ForeignKey;
 use crate::catalog::{CatalogState, TableEntry};
@@ -10,7 +11,7 @@ use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::sql::{WrittenForeignKey, object_name};
+use crate::sql::{WrittenForeignKey, object_reference};
 use crate::statements::rules;
 
 /// The foreign keys of other tables, and its own, that refer to a table.
@@ -162,12 +163,26 @@ pub(crate) fn is_referred_to_by_none(state: &CatalogState, table: &TableEntry) -
 /// # Errors
 /// Tables and columns that there are not, columns of other types, columns that are no key of the other table, a name
 /// that is taken.
-pub(crate) fn foreign_key(table: &TableEntry, written: &WrittenForeignKey, state: &CatalogState) -> Result<ForeignKey> {
-    let name = object_name(&written.to)?;
-    let parent = match *table.name == name {
+pub(crate) fn foreign_key(
+    table: &TableEntry,
+    written: &WrittenForeignKey,
+    running: &RunningStatement,
+) -> Result<ForeignKey> {
+    let state = &running.catalog;
+    let reference = object_reference(&written.to)?;
+    let name = running.resolve(&reference)?;
+    // A table that is being made is not there to be found.
+    let is_own = reference.schema().is_none() && reference.table() == table.name.table;
+    let parent = match *table.name == name || is_own {
         true => table,
         false => state.table(&name)?.as_ref(),
     };
+    if is_temporary(&table.name.schema) != is_temporary(&parent.name.schema) {
+        return Err(Error::plan(
+            SqlState::InvalidTableDefinition,
+            "a foreign key is between temporary tables, or between tables that are not",
+        ));
+    }
     for column in &written.columns {
         column_index(&table.base.schema, column)?;
     }

@@ -11,6 +11,7 @@ use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, Obje
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::indexed;
 use crate::catalog::journal::Position;
+use crate::catalog::path::{SearchPath, is_temporary};
 use crate::catalog::placement::column_index;
 use crate::catalog::sequences::{
     SequenceEntry, SequenceOptions, SequenceOwner, SequenceSpec, SequenceType, SequenceValues,
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::sequences::as_needed;
 use crate::run::statement::RunningStatement;
-use crate::sql::{ColumnChange, Numbered, OwnedBy, SequenceStatement, name_of_text, object_name, quoted};
+use crate::sql::{ColumnChange, Numbered, OwnedBy, SequenceStatement, name_of_text, object_reference, quoted};
 use crate::statements::defaults;
 use crate::statements::rules;
 use crate::statements::writer::as_owner;
@@ -32,7 +33,8 @@ use crate::statements::writer::as_owner;
 /// Names that are taken or that there are not, options that do not go together, others that depend on what is dropped.
 pub(crate) fn run(statement: &SequenceStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        SequenceStatement::Create { name, if_not_exists, options, owned_by } => {
+        SequenceStatement::Create { name, is_temporary, if_not_exists, options, owned_by } => {
+            let name = running.new_name(&object_reference(name)?, *is_temporary)?;
             create((name, *if_not_exists), options, owned_by.as_ref(), running)
         }
         SequenceStatement::Alter { name, if_exists, options, owned_by } => {
@@ -41,7 +43,7 @@ pub(crate) fn run(statement: &SequenceStatement, running: &Arc<RunningStatement>
         SequenceStatement::Rename { name, if_exists, to } => rename(name, *if_exists, to, running),
         SequenceStatement::Drop { names, if_exists, cascade } => drop_all(names, *if_exists, *cascade, running),
         SequenceStatement::Column { table, if_exists, column, change } => {
-            let name = object_name(table)?;
+            let name = running.named(table)?;
             if *if_exists && running.catalog.get(&name).is_none() {
                 return Ok(Done::new("ALTER TABLE"));
             }
@@ -51,12 +53,11 @@ pub(crate) fn run(statement: &SequenceStatement, running: &Arc<RunningStatement>
 }
 
 fn create(
-    (name, if_not_exists): (&ObjectName, bool),
+    (name, if_not_exists): (Name, bool),
     options: &SequenceOptions,
     owned_by: Option<&OwnedBy>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
-    let name = object_name(name)?;
     let done = Done::new("CREATE SEQUENCE");
     if options.restart.is_some() {
         return Err(Error::syntax("RESTART is for ALTER SEQUENCE; START WITH says where a new one begins"));
@@ -69,7 +70,8 @@ fn create(
                 false => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
             };
         }
-        let owner = owned_by.and_then(Option::as_ref).map(|of| owner(of, &name, state)).transpose()?;
+        let owner =
+            owned_by.and_then(Option::as_ref).map(|of| owner(of, &name, (state, &running.path()))).transpose()?;
         state.put_sequence(name.clone(), Arc::new(SequenceEntry { owner, ..entry }))
     })?;
     Ok(done)
@@ -85,8 +87,12 @@ fn new_sequence(options: &SequenceOptions, running: &RunningStatement) -> Result
     Ok(SequenceEntry { id: running.home.next_id(), spec, owner: None, values })
 }
 
-fn owner((table, column): &(ObjectName, String), sequence: &Name, state: &CatalogState) -> Result<SequenceOwner> {
-    let name = object_name(table)?;
+fn owner(
+    (table, column): &(ObjectName, String),
+    sequence: &Name,
+    (state, path): (&CatalogState, &SearchPath),
+) -> Result<SequenceOwner> {
+    let name = path.resolve(&object_reference(table)?, state)?;
     let table = state.table(&name)?;
     if name.schema != sequence.schema {
         return Err(Error::plan(
@@ -128,7 +134,7 @@ fn alter(
     owned_by: Option<&OwnedBy>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
-    let name = object_name(name)?;
+    let name = running.named(name)?;
     running.home.commit(|state| {
         let Some(before) = found(state, &name, if_exists)? else { return Ok(()) };
         let is_identity = identity_of(state, &name, &before);
@@ -145,7 +151,7 @@ fn alter(
         let owner = match owned_by {
             None => before.owner.clone(),
             Some(None) => None,
-            Some(Some(of)) => Some(owner(of, &name, state)?),
+            Some(Some(of)) => Some(owner(of, &name, (state, &running.path()))?),
         };
         let changed = changed(&before, options)?;
         state.put_sequence(name.clone(), Arc::new(SequenceEntry { owner, ..changed }))
@@ -167,7 +173,7 @@ fn changed(before: &SequenceEntry, options: &SequenceOptions) -> Result<Sequence
 }
 
 fn rename(name: &ObjectName, if_exists: bool, to: &str, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = object_name(name)?;
+    let name = running.named(name)?;
     let new = Name { schema: name.schema.clone(), table: to.to_string() };
     let done = Done::new("ALTER SEQUENCE");
     if found(&running.catalog, &name, if_exists)?.is_none() {
@@ -204,7 +210,7 @@ fn rename(name: &ObjectName, if_exists: bool, to: &str, running: &Arc<RunningSta
 }
 
 fn drop_all(names: &[ObjectName], if_exists: bool, cascade: bool, running: &Arc<RunningStatement>) -> Result<Done> {
-    let names = names.iter().map(object_name).collect::<Result<Vec<_>>>()?;
+    let names = names.iter().map(|name| running.named(name)).collect::<Result<Vec<_>>>()?;
     for name in &names {
         let Some(sequence) = found(&running.catalog, name, if_exists)? else { continue };
         if let Some((table, column)) = identity_of(&running.catalog, name, &sequence) {
@@ -481,7 +487,7 @@ pub(crate) fn restart(state: &mut CatalogState, table: u64) -> Result<()> {
 /// Statements that make the catalog's sequences again: those before its tables, and those behind them.
 pub(crate) fn scripts(state: &CatalogState) -> (Vec<String>, Vec<String>) {
     let (mut before, mut behind) = (Vec::new(), Vec::new());
-    for (name, sequence) in state.sequences() {
+    for (name, sequence) in state.sequences().filter(|(name, _)| !is_temporary(&name.schema)) {
         let SequenceSpec { data_type, .. } = sequence.spec;
         let Position { last, is_called } = sequence.values.position();
         let quoted_name = crate::statements::written::name(name);

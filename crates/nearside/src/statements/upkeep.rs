@@ -10,7 +10,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Upkeep, object_name};
+use crate::sql::Upkeep;
 use crate::statements::merging;
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
@@ -94,7 +94,7 @@ pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> 
 }
 
 fn stored(name: &ObjectName, statement: &str, running: &RunningStatement) -> Result<Arc<TableEntry>> {
-    let name = object_name(name)?;
+    let name = running.named(name)?;
     match running.catalog.get(&name) {
         Some(Entry::Table(table)) => Ok(Arc::clone(table)),
         Some(other) => Err(Error::plan(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
-use sqlparser::ast::{AlterColumnOperation, AlterTableOperation};
+use sqlparser::ast::{AlterColumnOperation, AlterTableOperation, DropBehavior};
 
 use crate::catalog::index::IndexedTable;
 use crate::catalog::{CatalogState, Entry, Name, ViewEntry};
@@ -20,7 +20,8 @@ use crate::run::statement::RunningStatement;
 use crate::sql::AnyStatement;
 use crate::statements::dropping::reads;
 
-/// Refuses to change a table's columns where a view would be another one then, or none.
+/// Refuses to change a table's columns where a view would be another one then, or none. Gives the views that go with a
+/// column that is dropped by CASCADE.
 ///
 /// # Errors
 /// One would.
@@ -29,12 +30,14 @@ pub(crate) fn survive(
     name: &Name,
     changed: &IndexedTable,
     running: &Arc<RunningStatement>,
-) -> Result<()> {
-    let Some((done, code)) = operations.iter().find_map(what_is_done) else { return Ok(()) };
+) -> Result<Vec<Name>> {
+    let mut going = Vec::new();
+    let Some((done, code)) = operations.iter().find_map(what_is_done) else { return Ok(going) };
     let views = reading(name, running)?;
     if views.is_empty() {
-        return Ok(());
+        return Ok(going);
     }
+    let cascades = operations.iter().any(drops_by_cascade);
     let mut after = CatalogState::clone(running.catalog.state());
     after.remove(name);
     after.put_table(Name::clone(&changed.table().name), changed.clone())?;
@@ -47,6 +50,7 @@ pub(crate) fn survive(
         match AnyStatement::one(&view.sql)?.plan(&context) {
             Ok(plan) if types(&plan) == types(&before) => {}
             Err(error @ (Error::Cancelled | Error::Timeout)) => return Err(error),
+            _ if cascades => going.push(view_name),
             _ => {
                 return Err(Error::plan(
                     code,
@@ -55,7 +59,12 @@ pub(crate) fn survive(
             }
         }
     }
-    Ok(())
+    Ok(going)
+}
+
+/// Whether an operation drops a column with what depends on it.
+pub(super) fn drops_by_cascade(operation: &AlterTableOperation) -> bool {
+    matches!(operation, AlterTableOperation::DropColumn { drop_behavior: Some(DropBehavior::Cascade), .. })
 }
 
 /// The types of what a query gives.

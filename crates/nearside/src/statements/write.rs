@@ -604,10 +604,7 @@ pub(crate) fn create_table(
     Definition { lengths, columns, rules: written }: Definition<'_>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
-    if create.temporary {
-        return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
-    }
-    let name = Name::resolve(&create.name)?;
+    let name = running.new_name(&create.name, create.temporary)?;
     if let Some(existing) = running.catalog.get(&name) {
         match (create.if_not_exists, create.or_replace) {
             (true, _) => return Ok(Done::new("CREATE TABLE")),
@@ -632,7 +629,7 @@ pub(crate) fn create_table(
     name_keys(&mut table, &written.key_names, running)?;
     rules::put(&mut table, written, running)?;
     for key in &written.foreign_keys {
-        let key = foreign_key(&table, key, &running.catalog)?;
+        let key = foreign_key(&table, key, running)?;
         if Arc::ptr_eq(&running.home, &running.inner.catalog) {
             return Err(running.wants_transaction());
         }

@@ -36,7 +36,7 @@ use numa::{Attributes, NodeId};
 use sqlparser::ast;
 
 use crate::catalog::report;
-use crate::catalog::{CATALOG, CatalogState, DEFAULT_SCHEMA, Name};
+use crate::catalog::{CATALOG, CatalogState, Name};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::Answers;
@@ -106,7 +106,7 @@ impl SystemTables for Views {
         };
         session::function(name, |asks_for_settings| {
             let settings = if asks_for_settings { settings() } else { Default::default() };
-            session::Answers { session: of.number, database: CATALOG, schema: DEFAULT_SCHEMA, settings }
+            session::Answers { session: of.number, database: CATALOG, schemas: of.path.clone(), settings }
         })
     }
 
@@ -117,7 +117,7 @@ impl SystemTables for Views {
         planner: &Planner,
         of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>> {
-        let made = pg_catalog::Made { state, all, planner, path: &path(of), system: &names() };
+        let made = pg_catalog::Made { state, all, planner, path: &of.path, system: &names() };
         pg_catalog::table(table, &made, || {
             let mut entries = all_settings(&self.0, planner);
             entries.extend(client::all(planner.config_options(), of).into_iter().map(|shown| ConfigEntry {
@@ -139,7 +139,7 @@ impl SystemTables for Views {
     }
 
     fn answers(&self, state: &Arc<CatalogState>, planner: &Planner, of: &OfSession) -> Arc<dyn Answers> {
-        pg_catalog::answers(state, planner, path(of), names())
+        pg_catalog::answers(state, planner, of.path.clone(), names())
     }
 
     fn information(
@@ -150,11 +150,6 @@ impl SystemTables for Views {
     ) -> Result<Option<Arc<dyn TableSource>>> {
         information::table(view, all, planner)
     }
-}
-
-/// Where a session looks names without a schema up.
-fn path(_: &OfSession) -> Vec<String> {
-    vec![DEFAULT_SCHEMA.into()]
 }
 
 /// Names of all system views.

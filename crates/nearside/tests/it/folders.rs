@@ -356,3 +356,51 @@ fn files_that_are_not_those_of_the_checkpoint_are_found_at_once() {
     }
     assert_eq!(rows(&opened(&folder), "SELECT count(*) FROM t"), [["200000"]]);
 }
+
+#[test]
+fn temporary_tables_are_of_one_session_and_do_not_last() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    let database = Database::builder().threads(2).memory_bytes(1 << 30).folder(&folder).build().unwrap();
+    let (one, two) = (database.session(), database.session());
+    one.execute("CREATE TABLE kept (a INT); INSERT INTO kept VALUES (1)").unwrap();
+    for (session, rows) in [(&one, 100_000), (&two, 7)] {
+        session
+            .execute(&format!("CREATE TEMP TABLE t (id SERIAL PRIMARY KEY, n INT); INSERT INTO t (n) SELECT value FROM generate_series(1, {rows}) g (value)"))
+            .unwrap();
+    }
+    // The same text is about another table in each.
+    for _ in 0..3 {
+        assert_eq!(number(&one, "SELECT count(*) FROM t"), 100_000);
+        assert_eq!(number(&two, "SELECT count(*) FROM t"), 7);
+    }
+    one.execute(
+        "BEGIN; INSERT INTO t (n) VALUES (5); INSERT INTO kept VALUES (2); UPDATE t SET n = 6 WHERE id = 1; COMMIT",
+    )
+    .unwrap();
+    one.execute("DELETE FROM t WHERE id = 2; CREATE TEMP VIEW v AS SELECT * FROM t; CHECKPOINT").unwrap();
+    one.execute("INSERT INTO t (n) VALUES (8)").unwrap();
+    let copy = place.path().join("copy");
+    one.execute(&format!("BACKUP DATABASE TO '{}'", copy.display())).unwrap();
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'pg\\_temp%'";
+    assert_eq!(number(&one, schemas), 2);
+    drop(two);
+    assert_eq!(number(&one, schemas), 1);
+    drop(one);
+    drop(database);
+    for folder in [&folder, &copy] {
+        check_folder(folder).unwrap();
+        let session = opened(folder);
+        assert_eq!(number(&session, "SELECT sum(a) FROM kept"), 3);
+        assert_eq!(number(&session, schemas), 0);
+        assert_eq!(
+            number(
+                &session,
+                "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE relname IN ('t', 'v', 't_id_seq') AND nspname <> 'nearside'"
+            ),
+            0
+        );
+        assert!(fails(&session, "SELECT * FROM t").contains("does not exist"));
+        session.execute("CREATE TEMP TABLE t (a INT); INSERT INTO t VALUES (1)").unwrap();
+    }
+}

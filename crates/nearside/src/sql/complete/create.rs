@@ -3,8 +3,8 @@
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
     ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
-    CreateTableOptions, CreateView, DropBehavior, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
-    NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
+    CreateTableOptions, CreateView, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
+    NullsDistinctOption, OnCommit, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
     UniqueConstraint, ViewColumnDef,
 };
 
@@ -16,12 +16,10 @@ use crate::error::{Error, Result};
 use crate::sql::normalised;
 use crate::sql::rules::{is_stored, serial};
 
-const TEMPORARY: &str = "TEMPORARY; leave it out and DROP it in the end";
-
 pub(super) fn table(create: &CreateTable) -> Result<()> {
     known_fields(create);
     refuse(&[
-        (create.temporary || create.global.is_some(), TEMPORARY),
+        (create.global == Some(true), "GLOBAL of temporary tables; each session has its own"),
         (create.external, "CREATE EXTERNAL TABLE in this form; write STORED AS format LOCATION 'file' behind the name"),
         (create.transient || create.volatile, "TRANSIENT or VOLATILE; leave them out, tables are in memory"),
         (create.dynamic || create.iceberg || create.snapshot, "DYNAMIC, ICEBERG or SNAPSHOT tables; use CREATE TABLE"),
@@ -111,7 +109,11 @@ fn clauses(create: &CreateTable) -> Result<()> {
         ),
         (create.version.is_some(), "a version of a table; a statement reads what is there when it starts"),
         (create.comment.is_some(), "COMMENT; leave it out"),
-        (create.on_commit.is_some(), "ON COMMIT; leave it out"),
+        (
+            !matches!(create.on_commit, None | Some(OnCommit::PreserveRows)),
+            "ON COMMIT DELETE ROWS or DROP; TRUNCATE or DROP the table before COMMIT",
+        ),
+        (create.on_commit.is_some() && !create.temporary, "ON COMMIT of a table that is not temporary; leave it out"),
         (create.on_cluster.is_some(), "ON CLUSTER; leave it out"),
         (create.primary_key.is_some(), "PRIMARY KEY behind the columns; write it between the brackets"),
         (ordered, "the order of a stored table; write CREATE TABLE .. AS SELECT .. ORDER BY"),
@@ -384,7 +386,7 @@ pub(super) fn view(create: &CreateView) -> Result<()> {
         comment,
         with_no_schema_binding,
         if_not_exists,
-        temporary,
+        temporary: _,
         copy_grants,
         to,
         params,
@@ -401,7 +403,6 @@ pub(super) fn view(create: &CreateView) -> Result<()> {
         (comment.is_some(), "COMMENT; leave it out"),
         (*with_no_schema_binding, "WITH NO SCHEMA BINDING; leave it out, views are planned when they are used"),
         (*if_not_exists, "CREATE VIEW IF NOT EXISTS; use CREATE OR REPLACE VIEW"),
-        (*temporary, TEMPORARY),
     ])?;
     for ViewColumnDef { name, data_type, options } in columns {
         if data_type.is_some() || options.is_some() {
@@ -454,9 +455,8 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
             refuse(&[(column_position.is_some(), "FIRST or AFTER; a new column is the last one")])?;
             column(column_def)
         }
-        AlterTableOperation::DropColumn { has_column_keyword: _, column_names: _, if_exists: _, drop_behavior } => {
-            let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
-            refuse(&[(cascade, "CASCADE of DROP COLUMN; drop the views that read the column, and leave it out")])
+        AlterTableOperation::DropColumn { has_column_keyword: _, column_names: _, if_exists: _, drop_behavior: _ } => {
+            Ok(())
         }
         AlterTableOperation::RenameColumn { old_column_name: _, new_column_name: _ } => Ok(()),
         AlterTableOperation::RenameTable { table_name: _ } => Ok(()),
