@@ -68,3 +68,52 @@ fn psql_runs_statements_copies_and_shows_errors() {
     );
     assert_eq!(err.matches("ERROR").count(), 2, "{err}");
 }
+
+#[test]
+fn psql_describes_what_there_is() {
+    let (server, _) = server();
+    let input = "
+        CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(10) DEFAULT 'x', c NUMERIC(10, 2) CHECK (c > 0));
+        CREATE TABLE u (id SERIAL PRIMARY KEY, t_a INT REFERENCES t ON DELETE CASCADE);
+        CREATE VIEW v AS SELECT a FROM t;
+        \\d
+        \\d t
+        \\d u
+        \\d v
+        \\d u_id_seq
+        \\di
+        \\l
+        \\dn
+        \\df abs
+        \\du
+        \\sv v
+        \\dx
+        \\dRp
+        \\dp t
+        BEGIN;
+        DECLARE c SCROLL CURSOR FOR SELECT a FROM t;
+        FETCH ALL FROM c;
+        COMMIT;
+    ";
+    let Some((out, err)) = psql(&server, input) else { return };
+    assert_eq!(err, "", "{out}");
+    for line in [
+        "public|t|table|nearside",
+        "public|u_id_seq|sequence|nearside",
+        "public|v|view|nearside",
+        "a|integer||not null|",
+        "b|character varying(10)|||'x'",
+        "c|numeric(10,2)|||",
+        "    \"t_pkey\" PRIMARY KEY, btree (a)",
+        "    \"t_c_check\" CHECK (c > 0)",
+        "    TABLE \"u\" CONSTRAINT \"u_t_a_fkey\" FOREIGN KEY (t_a) REFERENCES t(a) ON DELETE CASCADE",
+        "id|integer||not null|nextval('u_id_seq'::regclass)",
+        "    \"u_t_a_fkey\" FOREIGN KEY (t_a) REFERENCES t(a) ON DELETE CASCADE",
+        "integer|1|1|2147483647|1|no|1",
+        "Owned by: public.u.id",
+        "public|u_pkey|index|nearside|u",
+        "CREATE OR REPLACE VIEW public.v AS",
+    ] {
+        assert!(out.lines().any(|known| known == line), "{line}\n{out}");
+    }
+}
