@@ -1,13 +1,11 @@
 //! JSON and JSONB in a plan, whose expressions are texts: what is compared, what a call takes, what is handed on.
 //!
 //! Which type a text is of stands in its field's metadata, which goes with columns. Values of JSONB compare by a key of
-//! bytes, which is put around them wherever values are compared, sorted or joined; as keys of groups, and where equal
-//! rows become one, their numbers lose the zeros at their end. JSON does not compare. Functions that are not of JSON
-//! take neither type, as in PostgreSQL: a text would be another value.
+//! bytes, which is put around them wherever values are compared, sorted, grouped or joined. JSON does not compare.
+//! Functions that are not of JSON take neither type, as in PostgreSQL: a text would be another value.
 //!
 //! # Limits
-//! A number in a key of GROUP BY or DISTINCT is written without the zeros at its end (`1.0` as `1`), which is an equal
-//! value. Lists, rows and grouping sets of the types are refused, and so is where one meets another type (CASE, UNION).
+//! Lists, rows and grouping sets of the types are refused, and so is where one meets another type (CASE, UNION).
 
 use std::sync::Arc;
 
@@ -18,23 +16,25 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DataFusionError, Result};
 use datafusion_expr::expr::{AggregateFunction, Cast, Placeholder, ScalarFunction, TryCast, WindowFunction};
 use datafusion_expr::utils::merge_schema;
+use datafusion_functions_aggregate::first_last::first_value_udaf;
 use datafusion_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast,
-    lit, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    Subquery, cast, lit, when,
 };
+use datafusion_functions::core::named_struct;
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::named_types;
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
-use crate::functions::json::planner::{is_untyped, kind};
+use crate::functions::json::planner::{CHOICES, HANDED_ON, is_untyped, kind};
 use crate::functions::json::{
-    AS_JSON, AS_JSONB, AS_TEXT, BARE, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
+    AS_JSON, AS_JSONB, AS_TEXT, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
 };
 use crate::functions::texts::nested::is_list;
 use crate::rewrite::kinds::is_comparison;
-use crate::sql::CAST;
+use crate::sql::{CAST, fresh_name};
 
 /// Functions that take values of any type, and make nothing of what a value is.
 const OF_ANY: [&str; 7] = [CAST, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
@@ -42,9 +42,6 @@ const OF_ANY: [&str; 7] = [CAST, "pg_typeof", "num_nulls", "num_nonnulls", "__ne
 /// Functions that make a text of each argument.
 const OF_TEXTS: [&str; 8] =
     ["concat", "concat_ws", "format", "quote_literal", "quote_nullable", "md5", "octet_length", "to_char"];
-
-/// Functions over rows that give a value as it is.
-const HANDED_ON: [&str; 7] = ["first_value", "last_value", "nth_value", "any_value", "lag", "lead", "single_value"];
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -90,7 +87,7 @@ fn unsupported(message: String) -> DataFusionError {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    check_union(&plan)?;
+    let plan = with_read_texts(plan)?;
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
@@ -110,20 +107,35 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(with_keys(plan)?))
 }
 
-/// Columns of JSON under others in a UNION would be told as one of them.
-fn check_union(plan: &LogicalPlan) -> Result<()> {
-    let LogicalPlan::Union(union) = plan else { return Ok(()) };
-    for column in 0..plan.schema().fields().len() {
+/// A UNION in which texts as they are written are read as JSON where the other columns are that.
+fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Union(mut union) = plan else { return Ok(plan) };
+    for column in 0..union.schema.fields().len() {
         let kinds: Vec<Kind> = union.inputs.iter().map(|input| kind_of(input.schema().field(column))).collect();
         let Some(of) = kinds.iter().find(|kind| **kind != Kind::Other) else { continue };
-        if kinds.iter().any(|kind| kind != of) {
-            return Err(unsupported(format!(
-                "UNION of {} and another type is not supported; cast the column of the other query to {0}",
-                of.name()
-            )));
+        for (input, own) in union.inputs.iter_mut().zip(&kinds) {
+            if own == of {
+                continue;
+            }
+            let read = match input.as_ref() {
+                LogicalPlan::Projection(query) if is_untyped(&query.expr[column].clone().unalias()) => {
+                    let mut outputs = query.expr.clone();
+                    let name = outputs[column].qualified_name();
+                    let value = std::mem::take(&mut outputs[column]).unalias();
+                    outputs[column] = read_as(value, *of, "UNION", query.input.schema())?.alias_qualified(name.0, name.1);
+                    Projection::try_new(outputs, Arc::clone(&query.input))?
+                }
+                _ => {
+                    return Err(unsupported(format!(
+                        "UNION of {} and another type is not supported; cast the column of the other query to {0}",
+                        of.name()
+                    )));
+                }
+            };
+            *input = Arc::new(LogicalPlan::Projection(read));
         }
     }
-    Ok(())
+    LogicalPlan::Union(union).recompute_schema()
 }
 
 /// What a node compares of its rows.
@@ -150,18 +162,17 @@ fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
             if !aggregate.group_expr.iter().any(is_json) {
                 return Ok(LogicalPlan::Aggregate(aggregate));
             }
-            let keys = aggregate.group_expr.iter().map(|key| {
-                let name = key.qualified_name();
-                match is_json(key) {
-                    true => Ok(grouped(key.clone(), &schema)?.alias_qualified(name.0, name.1)),
-                    false => Ok(key.clone()),
-                }
-            });
-            let keys = keys.collect::<Result<Vec<Expr>>>()?;
-            Ok(LogicalPlan::Aggregate(Aggregate::try_new(aggregate.input, keys, aggregate.aggr_expr)?))
+            let (keys, values) = (aggregate.group_expr.clone(), aggregate.aggr_expr.clone());
+            let wanted = Arc::clone(&aggregate.schema);
+            grouped(Arc::unwrap_or_clone(aggregate.input), keys, values, &wanted)
         }
         LogicalPlan::Distinct(Distinct::All(input)) => {
-            Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(bare_rows(Arc::unwrap_or_clone(input))?))))
+            if input.schema().fields().iter().all(|field| kind_of(field) == Kind::Other) {
+                return Ok(LogicalPlan::Distinct(Distinct::All(input)));
+            }
+            let schema = Arc::clone(input.schema());
+            let columns = schema.columns().into_iter().map(Expr::Column).collect();
+            grouped(Arc::unwrap_or_clone(input), columns, Vec::new(), &schema)
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let schema = Arc::clone(on.input.schema());
@@ -198,29 +209,26 @@ fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Rows of which equal ones have equal texts.
-fn bare_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let schema = Arc::clone(plan.schema());
-    if schema.fields().iter().all(|field| kind_of(field) == Kind::Other) {
-        return Ok(plan);
-    }
-    let outputs = schema.columns().into_iter().map(|column| {
-        let expr = Expr::Column(column.clone());
-        match kind(&expr, &schema) {
-            Kind::Other => Ok(expr),
-            _ => Ok(grouped(expr, &schema)?.alias_qualified(column.relation, column.name)),
+/// Groups by values of which some are JSONB: by what these compare by, with the first value of each group.
+fn grouped(input: LogicalPlan, keys: Vec<Expr>, mut values: Vec<Expr>, wanted: &DFSchema) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let (mut outputs, mut by) = (Vec::new(), Vec::new());
+    let (count, names) = (keys.len(), wanted.columns());
+    for (key, name) in keys.into_iter().zip(&names) {
+        if kind(&key, &schema) == Kind::Other {
+            by.push(key);
+            outputs.push(Expr::Column(name.clone()));
+            continue;
         }
-    });
-    LogicalPlanBuilder::from(plan).project(outputs.collect::<Result<Vec<_>>>()?)?.build()
-}
-
-/// A value as a key of groups.
-fn grouped(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    match kind(&expr, schema) {
-        Kind::Json => Err(undefined("there is no equality of json; cast it to JSONB, which has one".into())),
-        Kind::Jsonb => Ok(call(BARE, vec![expr])),
-        Kind::Other => Ok(expr),
+        let (group, first) = (fresh_name("group"), fresh_name("first"));
+        values.push(first_value_udaf().call(vec![key.clone().unalias()]).alias(&first));
+        by.push(compared(key, &schema)?.alias(group));
+        let value = of_type(Expr::Column(Column::from_name(first)), Kind::Jsonb);
+        outputs.push(value.alias_qualified(name.relation.clone(), name.name.clone()));
     }
+    outputs.extend(names.into_iter().skip(count).map(Expr::Column));
+    let groups = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), by, values)?);
+    LogicalPlanBuilder::from(groups).project(outputs)?.build()
 }
 
 /// What a value of JSONB compares by; others as they are.
@@ -318,7 +326,7 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 match name {
                     "count" if params.distinct => {
                         for arg in &mut params.args {
-                            *arg = grouped(std::mem::take(arg), schema)?;
+                            *arg = compared(std::mem::take(arg), schema)?;
                         }
                     }
                     "count" => {}
@@ -343,7 +351,7 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             if name == "count" && params.distinct {
                 for arg in &mut params.args {
-                    *arg = grouped(std::mem::take(arg), schema)?;
+                    *arg = compared(std::mem::take(arg), schema)?;
                 }
             }
             // The third argument of lag and lead is read as the first.
@@ -389,8 +397,9 @@ fn read_as(expr: Expr, of: Kind, what: &str, schema: &DFSchema) -> Result<Expr> 
             Kind::Other => expr.get_type(schema).map_or_else(|_| "unknown".into(), |of| sql_type(&of).to_lowercase()),
             kind => kind.name().to_string(),
         });
+        let state = if other.starts_with("json") { SqlState::CannotCoerce } else { SqlState::DatatypeMismatch };
         let message = format!("{what} cannot have {of} and {other}; cast one to the type of the other");
-        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
+        return Err(Error::plan(state, message).into_datafusion());
     }
     Ok(call(if of == Kind::Json { AS_JSON } else { AS_JSONB }, vec![as_text(expr)]))
 }
@@ -460,7 +469,7 @@ fn of_call(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(Expr::ScalarFunction(function)));
     }
     match name.as_str() {
-        "coalesce" | "nvl" | "ifnull" => {
+        name if CHOICES.contains(&name) => {
             let of = of_choice(&name.to_uppercase(), function.args.iter_mut().collect(), schema)?;
             let choice = Expr::ScalarFunction(function);
             Ok(Transformed::yes(of.map_or(choice.clone(), |of| of_type(choice, of))))
@@ -500,6 +509,16 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         return Ok(Transformed::yes(call(to, function.args)));
     }
     let mut changed = false;
+    for arg in &mut function.args {
+        // The fields of a row have no names but these.
+        if let Expr::ScalarFunction(row) = arg
+            && matches!(row.name(), "struct" | "row")
+        {
+            let fields = row.args.iter().enumerate();
+            let fields = fields.flat_map(|(at, field)| [lit(format!("f{}", at + 1)), field.clone()]);
+            *arg = named_struct().call(fields.collect());
+        }
+    }
     for (arg, takes) in function.args.iter_mut().zip(takes) {
         let of = kind(arg, schema);
         let data_type = arg.get_type(schema).unwrap_or(DataType::Null);

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, Select, SelectItem, SetExpr, TableAlias, TableFactor, TypedString, VisitorMut, visit_expressions_mut,
 };
 use sqlparser::parser::Parser;
@@ -21,6 +21,7 @@ use super::names::quoted;
 use super::normalised;
 use super::scope::output_name;
 use super::walk::rewrite;
+use crate::error::instead::advice;
 use crate::error::{Error, Result};
 use crate::functions::json::{AS_JSON, AS_JSONB, PART, TYPED};
 
@@ -82,13 +83,24 @@ impl VisitorMut for Json {
                 aliases.extend(alias.or_else(|| alias_of(factor).is_none().then(|| Ident::new(name))));
             }
         }
+        // The name of such a source alone is its value.
+        let named = |name: &Ident| {
+            aliases.iter().find(|alias| normalised((*alias).clone()) == normalised(name.clone())).cloned()
+        };
         if !aliases.is_empty() {
-            // The name of such a source alone is its value.
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item
+                    && let Expr::Identifier(name) = expr
+                    && let Some(alias) = named(name)
+                {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
             let _ = visit_expressions_mut(select, |expr| {
                 if let Expr::Identifier(name) = expr
-                    && let Some(alias) = aliases.iter().find(|alias| normalised((*alias).clone()) == normalised(name.clone()))
+                    && let Some(alias) = named(name)
                 {
-                    *expr = Expr::CompoundIdentifier(vec![alias.clone(), Ident::new("value")]);
+                    *expr = Expr::CompoundIdentifier(vec![alias, Ident::new("value")]);
                 }
                 ControlFlow::<()>::Continue(())
             });
@@ -185,19 +197,10 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
 
 /// Functions that are not there, by their names.
 fn refuse(name: &str) -> Result<()> {
-    let advice = match name.trim_start_matches("jsonb_").trim_start_matches("json_") {
-        "to_record" | "to_recordset" | "populate_record" | "populate_recordset" if name.starts_with("json") => {
-            "take the fields with ->> and cast them, over jsonb_array_elements() where there are many rows"
-        }
-        "path_query" | "path_query_array" | "path_query_first" | "path_exists" | "path_match" | "path_query_tz"
-        | "path_query_array_tz" | "path_query_first_tz" | "path_exists_tz" | "path_match_tz"
-            if name.starts_with("jsonb_") =>
-        {
-            "the language of paths is not there; use ->, #> and @> of JSONB, and jsonb_array_elements()"
-        }
-        _ => return Ok(()),
-    };
-    Err(Error::Unsupported(format!("{name}() is not supported; {advice}")))
+    match name.starts_with("json").then(|| advice(name)).flatten() {
+        Some(advice) => Err(Error::Unsupported(format!("{name}() is not supported; {advice}"))),
+        None => Ok(()),
+    }
 }
 
 /// An argument as the type that the function's name says.
@@ -239,11 +242,6 @@ fn one_argument(args: &[FunctionArg], name: &str) -> Result<Expr> {
 fn of_rows(mut function: Function, name: &str, pairs: bool) -> Result<Expr> {
     let wanted = if pairs { 2 } else { 1 };
     let FunctionArguments::List(list) = &mut function.args else { return one_argument(&[], name) };
-    if matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)) {
-        return Err(Error::Unsupported(format!(
-            "DISTINCT in {name}() is not supported; aggregate over a query with SELECT DISTINCT"
-        )));
-    }
     let args = list.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg.clone()),
         _ => None,

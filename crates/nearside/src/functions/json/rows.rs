@@ -24,7 +24,7 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of("__nearside_jsonb_object_agg", &[T::Texts], G::Jsonb, |row| normal(&pairs(&row.texts(0))).map(Out::Text)),
         of("__nearside_json_pair", &[T::Part, T::Part], G::Text, |row| {
             let mut pair = String::new();
-            pair_of(row.text(0), row.text(1), &mut pair)?;
+            pair_of(part(row, 0), part(row, 1), &mut pair)?;
             Ok(Out::Text(pair))
         })
         .of_nulls(),
@@ -106,6 +106,11 @@ fn pair_of(key: &str, value: &str, to: &mut String) -> Result<()> {
     Ok(())
 }
 
+/// An argument as JSON, of which NULL is `null`.
+fn part<'a>(row: &'a Row<'_>, place: usize) -> &'a str {
+    row.maybe(place).unwrap_or("null")
+}
+
 fn object(row: &Row<'_>) -> Result<String> {
     if row.count() % 2 != 0 {
         return Err(wrong("the arguments of json_build_object and jsonb_build_object are keys and values in turn"));
@@ -113,7 +118,7 @@ fn object(row: &Row<'_>) -> Result<String> {
     let mut object = String::from("{");
     for place in (0..row.count()).step_by(2) {
         object.push_str(if place > 0 { ", " } else { "" });
-        pair_of(row.text(place), row.text(place + 1), &mut object)?;
+        pair_of(part(row, place), part(row, place + 1), &mut object)?;
     }
     object.push('}');
     Ok(object)
