@@ -120,10 +120,14 @@ impl IndexedTable {
 pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<IndexedTable> {
     for column in table.indexes.iter().flat_map(|index| &index.columns) {
         if let Some(name) = table.lengths.get(column).and_then(|length| length.json_name()) {
+            // One of the two has an order, and so an index, in PostgreSQL.
+            let state = if name == "json" { SqlState::UndefinedObject } else { SqlState::FeatureNotSupported };
             return Err(Error::plan(
-                SqlState::UndefinedObject,
-                format!("column '{column}' is of type {name}, which cannot be in an index or a key; keep the part of it \
-                         that is looked for in a column of its own"),
+                state,
+                format!(
+                    "column '{column}' is of type {name}, which cannot be in an index or a key; keep the part of it \
+                         that is looked for in a column of its own"
+                ),
             ));
         }
     }

@@ -42,9 +42,35 @@ fn normal_forms_are_those_of_postgresql() {
         assert_eq!(normal(written).unwrap(), expected, "{written}");
     }
     for wrong in [
-        "", " ", "{", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "01", "1.", ".5", "+1", "1e", "-", "tru", "nulll", "'a'",
-        "\"a", "\"\\x\"", "\"\\u12\"", "\"\u{1}\"", "1 2", "[1 2]", "{\"a\":1,}", "NaN", "1a", "\"\\ud800\"",
-        "\"\\u0000\"", "1e999999", "1e99999999999999999999",
+        "",
+        " ",
+        "{",
+        "[1,]",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{a:1}",
+        "01",
+        "1.",
+        ".5",
+        "+1",
+        "1e",
+        "-",
+        "tru",
+        "nulll",
+        "'a'",
+        "\"a",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\u{1}\"",
+        "1 2",
+        "[1 2]",
+        "{\"a\":1,}",
+        "NaN",
+        "1a",
+        "\"\\ud800\"",
+        "\"\\u0000\"",
+        "1e999999",
+        "1e99999999999999999999",
     ] {
         assert!(normal(wrong).is_err(), "{wrong}");
     }
@@ -110,7 +136,8 @@ fn document(seed: &mut u64, depth: usize) -> Value {
         }
         _ => {
             let count = next(5);
-            let names: Vec<&str> = (0..count).map(|_| ["a", "b", "b\"", "x\\", "long", "{"][next(6) as usize]).collect();
+            let names: Vec<&str> =
+                (0..count).map(|_| ["a", "b", "b\"", "x\\", "long", "{"][next(6) as usize]).collect();
             let all = names.into_iter().map(|name| (name.to_string(), document(seed, depth + 1)));
             super::value::object(all.collect())
         }

@@ -155,7 +155,8 @@ impl Value {
                 left.len() == right.len() && left.iter().zip(right).all(|(left, right)| left.is_equal(right))
             }
             (Value::Object(left), Value::Object(right)) => {
-                let same = |((a, left), (b, right)): (&(String, Value), &(String, Value))| a == b && left.is_equal(right);
+                let same =
+                    |((a, left), (b, right)): (&(String, Value), &(String, Value))| a == b && left.is_equal(right);
                 left.len() == right.len() && left.iter().zip(right).all(same)
             }
             (left, right) => left == right,
@@ -181,9 +182,9 @@ impl Value {
 
     fn contains_within(&self, other: &Value) -> bool {
         match (self, other) {
-            (Value::Object(_), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
-                self.field(key).is_some_and(|own| own.contains_within(value))
-            }),
+            (Value::Object(_), Value::Object(wanted)) => {
+                wanted.iter().all(|(key, value)| self.field(key).is_some_and(|own| own.contains_within(value)))
+            }
             (Value::Array(all), Value::Array(wanted)) => {
                 wanted.iter().all(|value| all.iter().any(|own| own.contains_within(value)))
             }

@@ -135,7 +135,9 @@ fn check_json(value: &Expr, to: &Field, schema: &DFSchema) -> Result<()> {
     let (to, name, from) = (kind_of(to).name(), to.name(), sql_type(&from));
     Err(Error::plan(
         SqlState::DatatypeMismatch,
-        format!("column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or to_{to}(..)"),
+        format!(
+            "column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or to_{to}(..)"
+        ),
     ))
 }
 

@@ -16,12 +16,12 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, DFSchema, DataFusionError, Result};
 use datafusion_expr::expr::{AggregateFunction, Cast, Placeholder, ScalarFunction, TryCast, WindowFunction};
 use datafusion_expr::utils::merge_schema;
-use datafusion_functions_aggregate::first_last::first_value_udaf;
 use datafusion_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    Subquery, cast, lit, when,
+    RecursiveQuery, Subquery, cast, lit, when,
 };
 use datafusion_functions::core::named_struct;
+use datafusion_functions_aggregate::first_last::first_value_udaf;
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::named_types;
@@ -34,10 +34,11 @@ use crate::functions::json::{
 };
 use crate::functions::texts::nested::is_list;
 use crate::rewrite::kinds::is_comparison;
-use crate::sql::{CAST, fresh_name};
+use crate::sql::{CAST, STEP, fresh_name};
 
 /// Functions that take values of any type, and make nothing of what a value is.
-const OF_ANY: [&str; 7] = [CAST, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
+const OF_ANY: [&str; 8] =
+    [CAST, STEP, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
 
 /// Functions that make a text of each argument.
 const OF_TEXTS: [&str; 8] =
@@ -122,7 +123,8 @@ fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
                     let mut outputs = query.expr.clone();
                     let name = outputs[column].qualified_name();
                     let value = std::mem::take(&mut outputs[column]).unalias();
-                    outputs[column] = read_as(value, *of, "UNION", query.input.schema())?.alias_qualified(name.0, name.1);
+                    outputs[column] =
+                        read_as(value, *of, "UNION", query.input.schema())?.alias_qualified(name.0, name.1);
                     Projection::try_new(outputs, Arc::clone(&query.input))?
                 }
                 _ => {
@@ -140,6 +142,16 @@ fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// What a node compares of its rows.
 fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if let LogicalPlan::RecursiveQuery(query) = &plan
+        && let Some(place) = differing_step(query)
+    {
+        let message = format!(
+            "recursive query '{}': column {} is JSON or JSONB in one of its parts, and another type in the other",
+            query.name,
+            place + 1
+        );
+        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
+    }
     match plan {
         LogicalPlan::Sort(mut sort) => {
             let schema = Arc::clone(sort.input.schema());
@@ -207,6 +219,19 @@ fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         other => Ok(other),
     }
+}
+
+/// The first column that is another of the types in a recursive query's step.
+fn differing_step(query: &RecursiveQuery) -> Option<usize> {
+    let LogicalPlan::Projection(step) = query.recursive_term.as_ref() else { return None };
+    let stepped = |output: &Expr| match output.clone().unalias() {
+        Expr::ScalarFunction(call) if call.name() == STEP => {
+            call.args.first().map_or(Kind::Other, |value| kind(value, step.input.schema()))
+        }
+        other => kind(&other, step.input.schema()),
+    };
+    let fields = query.static_term.schema().fields();
+    fields.iter().zip(&step.expr).position(|(field, output)| kind_of(field) != stepped(output))
 }
 
 /// Groups by values of which some are JSONB: by what these compare by, with the first value of each group.
@@ -393,10 +418,15 @@ fn of_choice(what: &str, all: Vec<&mut Expr>, schema: &DFSchema) -> Result<Optio
 /// A text whose type nobody has said as JSON or JSONB.
 fn read_as(expr: Expr, of: Kind, what: &str, schema: &DFSchema) -> Result<Expr> {
     if !is_untyped(&expr) {
-        let (of, other) = (of.name(), match kind(&expr, schema) {
-            Kind::Other => expr.get_type(schema).map_or_else(|_| "unknown".into(), |of| sql_type(&of).to_lowercase()),
-            kind => kind.name().to_string(),
-        });
+        let (of, other) = (
+            of.name(),
+            match kind(&expr, schema) {
+                Kind::Other => {
+                    expr.get_type(schema).map_or_else(|_| "unknown".into(), |of| sql_type(&of).to_lowercase())
+                }
+                kind => kind.name().to_string(),
+            },
+        );
         let state = if other.starts_with("json") { SqlState::CannotCoerce } else { SqlState::DatatypeMismatch };
         let message = format!("{what} cannot have {of} and {other}; cast one to the type of the other");
         return Err(Error::plan(state, message).into_datafusion());
@@ -510,12 +540,11 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
     }
     let mut changed = false;
     for arg in &mut function.args {
-        // The fields of a row have no names but these.
         if let Expr::ScalarFunction(row) = arg
-            && matches!(row.name(), "struct" | "row")
+            && let Some(fields) = unnamed_fields(row)
         {
-            let fields = row.args.iter().enumerate();
-            let fields = fields.flat_map(|(at, field)| [lit(format!("f{}", at + 1)), field.clone()]);
+            let fields = fields.into_iter().enumerate();
+            let fields = fields.flat_map(|(at, field)| [lit(format!("f{}", at + 1)), field]);
             *arg = named_struct().call(fields.collect());
         }
     }
@@ -567,6 +596,19 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         return Err(undefined("array_to_json does not take arguments of these types; use to_json".into()));
     }
     Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
+}
+
+/// The fields of a row that is written as `ROW(..)`: they are called `f1`, `f2` and so on in JSON.
+fn unnamed_fields(row: &ScalarFunction) -> Option<Vec<Expr>> {
+    if matches!(row.name(), "struct" | "row") {
+        return Some(row.args.clone());
+    }
+    let is_unnamed = |(at, pair): (usize, &[Expr])| match &pair[0] {
+        Expr::Literal(name, _) => name.try_as_str().flatten() == Some(format!("c{at}").as_str()),
+        _ => false,
+    };
+    let all = row.name() == "named_struct" && row.args.chunks_exact(2).enumerate().all(is_unnamed);
+    all.then(|| row.args.chunks_exact(2).map(|pair| pair[1].clone()).collect())
 }
 
 /// What is cast to JSON: texts, and the other of the two types.

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Select, SelectItem, SetExpr, TableAlias, TableFactor, TypedString, VisitorMut, visit_expressions_mut,
+    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableFactor, TypedString, Values, VisitorMut, visit_expressions_mut,
 };
 use sqlparser::parser::Parser;
 
@@ -23,7 +23,7 @@ use super::scope::output_name;
 use super::walk::rewrite;
 use crate::error::instead::advice;
 use crate::error::{Error, Result};
-use crate::functions::json::{AS_JSON, AS_JSONB, PART, TYPED};
+use crate::functions::json::{AS_JSON, AS_JSONB, ITEM, TYPED};
 
 /// Functions that give rows of one column: their names, what gives the list, the column, and its type.
 const COLUMN: [(&str, &str, &str, &str); 6] = [
@@ -64,6 +64,13 @@ struct Json;
 impl VisitorMut for Json {
     type Break = Error;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            cast_alike(values);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
@@ -73,9 +80,11 @@ impl VisitorMut for Json {
             }
         }
         let mut aliases = Vec::new();
-        for factor in select.from.iter().flat_map(|from| {
-            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-        }) {
+        for factor in select
+            .from
+            .iter()
+            .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+        {
             if let Some((name, _)) = function_in_from(factor)
                 && COLUMN.iter().any(|(known, _, column, _)| *known == name && !column.is_empty())
             {
@@ -119,6 +128,27 @@ impl VisitorMut for Json {
         match in_expression(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// Texts and NULLs below or above a cast to JSON or JSONB in rows of values are of its type.
+fn cast_alike(values: &mut Values) {
+    let of = |expr: &Expr| match expr {
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            cast_to(data_type).map(|_| data_type.clone())
+        }
+        _ => None,
+    };
+    let columns = values.rows.first().map_or(0, |row| row.content.len());
+    for column in 0..columns {
+        let Some(to) = values.rows.iter().find_map(|row| row.content.get(column).and_then(of)) else { continue };
+        for value in values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)) {
+            if matches!(value, Expr::Value(_)) {
+                let expr = Box::new(value.clone());
+                let data_type = to.clone();
+                *value = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+            }
         }
     }
 }
@@ -233,7 +263,10 @@ fn one_argument(args: &[FunctionArg], name: &str) -> Result<Expr> {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => Ok(argument.clone()),
         _ => Err(Error::plan(
             crate::error::codes::SqlState::UndefinedFunction,
-            format!("{name}() takes one argument, a value of {}", if name.starts_with("jsonb") { "jsonb" } else { "json" }),
+            format!(
+                "{name}() takes one argument, a value of {}",
+                if name.starts_with("jsonb") { "jsonb" } else { "json" }
+            ),
         )),
     }
 }
@@ -251,7 +284,7 @@ fn of_rows(mut function: Function, name: &str, pairs: bool) -> Result<Expr> {
         let message = format!("{name}() takes {wanted} argument{}", if pairs { "s" } else { "" });
         return Err(Error::plan(crate::error::codes::SqlState::UndefinedFunction, message));
     };
-    let part = if pairs { "__nearside_json_pair" } else { PART };
+    let part = if pairs { "__nearside_json_pair" } else { ITEM };
     list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call(part, args)))];
     function.name = ObjectName::from(vec![Ident::new("array_agg")]);
     Ok(Expr::Function(function))

@@ -59,9 +59,7 @@ pub(super) fn functions() -> Vec<JsonFunction> {
             let value = row.value(0)?;
             Ok(Out::Truth(row.texts(1).into_iter().flatten().all(|key| value.has_key(key))))
         }),
-        of(CONCAT, &[T::Jsonb, T::Jsonb], G::Jsonb, |row| {
-            Ok(out(&change::concatenated(row.value(0)?, row.value(1)?)))
-        }),
+        of(CONCAT, &[T::Jsonb, T::Jsonb], G::Jsonb, |row| Ok(out(&change::concatenated(row.value(0)?, row.value(1)?)))),
         of(WITHOUT_KEY, &[T::Jsonb, T::Text], G::Jsonb, |row| {
             Ok(out(&change::without_keys(row.value(0)?, &[row.text(1)])?))
         }),
@@ -202,9 +200,7 @@ fn set_lax(row: &Row<'_>) -> Result<Out> {
         Some("use_json_null") => changed(row, Some(Value::Null), how),
         Some("delete_key") => changed(row, None, Change::Delete),
         Some("return_target") => Ok(text(row.text(0))),
-        Some("raise_exception") => {
-            Err(fault(SqlState::NullValueNotAllowed, "the new value for jsonb_set_lax is NULL"))
-        }
+        Some("raise_exception") => Err(fault(SqlState::NullValueNotAllowed, "the new value for jsonb_set_lax is NULL")),
         _ => Err(wrong(
             "null_value_treatment of jsonb_set_lax is 'delete_key', 'return_target', 'use_json_null' or \
              'raise_exception'",

@@ -6,8 +6,8 @@
 //! value that becomes part of JSON goes through `to_json` before.
 
 mod calls;
-mod rows;
 pub(crate) mod planner;
+mod rows;
 mod to;
 
 use std::hash::{Hash, Hasher};
@@ -45,6 +45,9 @@ pub(crate) const WHOLE: &str = "__nearside_jsonb_whole";
 pub(crate) const TRUTH: &str = "__nearside_jsonb_truth";
 /// A value as JSON, `null` for NULL.
 pub(crate) const PART: &str = "__nearside_json_part";
+
+/// The text of a value as JSON, for lists of them.
+pub(crate) const ITEM: &str = "__nearside_json_item";
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +137,10 @@ pub(crate) struct JsonFunction {
 enum How {
     Rows(Run),
     /// The JSON of each value; NULL stays NULL, or is `null`.
-    Parts { null: bool, normal: bool },
+    Parts {
+        null: bool,
+        normal: bool,
+    },
     /// The first argument.
     Typed,
 }

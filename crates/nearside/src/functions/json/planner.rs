@@ -10,8 +10,8 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, cast, lit};
 use sqlparser::ast::BinaryOperator;
 
 use super::calls::{
-    CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, MEMBER, MEMBER_TEXT, PATH, PATH_TEXT, WITHOUT_ELEMENT,
-    WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
+    CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, MEMBER, MEMBER_TEXT, PATH,
+    PATH_TEXT, WITHOUT_ELEMENT, WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
 };
 use super::{AS_JSONB, Kind, call, kind_of};
 use crate::error::Error;
@@ -46,9 +46,7 @@ pub(crate) fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
             first_kind(results, schema)
         }
         Expr::ScalarFunction(function) if CHOICES.contains(&function.name()) => first_kind(&function.args, schema),
-        Expr::ScalarFunction(function) if function.name() == "nullif" => {
-            first_kind(function.args.first(), schema)
-        }
+        Expr::ScalarFunction(function) if function.name() == "nullif" => first_kind(function.args.first(), schema),
         Expr::AggregateFunction(call) if HANDED_ON.contains(&call.func.name()) => {
             first_kind(call.params.args.first(), schema)
         }
@@ -60,9 +58,7 @@ pub(crate) fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
         | Expr::ScalarSubquery(_)
         | Expr::ScalarFunction(_)
         | Expr::Placeholder(_) => expr.to_field(schema).map_or(Kind::Other, |(_, field)| kind_of(&field)),
-        Expr::Literal(_, Some(metadata)) => {
-            kind_of(&metadata.add_to_field(Field::new("", DataType::Utf8View, true)))
-        }
+        Expr::Literal(_, Some(metadata)) => kind_of(&metadata.add_to_field(Field::new("", DataType::Utf8View, true))),
         Expr::Alias(alias) => match &alias.metadata {
             Some(metadata) => kind_of(&metadata.add_to_field(Field::new("", DataType::Utf8View, true))),
             None => kind(&alias.expr, schema),
@@ -95,6 +91,24 @@ fn of_type(expr: Expr, data_type: &DataType) -> Expr {
     }
 }
 
+/// Whether only values of JSON have an operator.
+fn is_of_json(op: &BinaryOperator) -> bool {
+    use BinaryOperator as B;
+    matches!(
+        op,
+        B::Arrow
+            | B::LongArrow
+            | B::HashArrow
+            | B::HashLongArrow
+            | B::HashMinus
+            | B::Question
+            | B::QuestionPipe
+            | B::QuestionAnd
+            | B::AtQuestion
+            | B::AtAt
+    )
+}
+
 fn refused(left: &str, op: &BinaryOperator, right: &str) -> datafusion_common::DataFusionError {
     let message = format!("there is no operator {left} {op} {right}; cast one side");
     Error::plan(SqlState::UndefinedFunction, message).into_datafusion()
@@ -108,7 +122,8 @@ impl ExprPlanner for Operators {
             // The text or parameter beside JSONB is JSONB where both sides are.
             ((Kind::Jsonb, _), _) | ((_, Kind::Jsonb), B::AtArrow | B::ArrowAt | B::StringConcat) => kinds,
             ((Kind::Json, _), _) => kinds,
-            _ => return Ok(PlannerResult::Original(expr)),
+            (_, op) if !is_of_json(op) => return Ok(PlannerResult::Original(expr)),
+            _ => kinds,
         };
         let RawBinaryExpr { op, left: of, right: by } = expr;
         let text = DataType::Utf8View;
@@ -129,6 +144,9 @@ impl ExprPlanner for Operators {
             },
             kind => kind.name().to_string(),
         };
+        if (left, right) == (Kind::Other, Kind::Other) {
+            return Err(refused(&name(&of, left), &op, &name(&by, right)));
+        }
         let none = || refused(&name(&of, left), &op, &name(&by, right));
         let both = left == Kind::Jsonb && right == Kind::Jsonb
             || left == Kind::Jsonb && untyped
@@ -136,9 +154,7 @@ impl ExprPlanner for Operators {
         let is_path = (is_list(&by_type) && right == Kind::Other) || untyped;
         let is_key = is_text || untyped;
         let planned = match &op {
-            B::Arrow if is_int && !is_null => {
-                call(if left == Kind::Jsonb { MEMBER } else { ELEMENT }, vec![of, by])
-            }
+            B::Arrow if is_int && !is_null => call(if left == Kind::Jsonb { MEMBER } else { ELEMENT }, vec![of, by]),
             B::LongArrow if is_int && !is_null => {
                 call(if left == Kind::Jsonb { MEMBER_TEXT } else { ELEMENT_TEXT }, vec![of, by])
             }

@@ -2,7 +2,7 @@
 //! aggregates of JSON are written as (`sql::json`), and the functions that build objects and arrays.
 
 use super::calls::as_text;
-use super::{Gives, JsonFunction, Out, Row, Takes};
+use super::{Gives, ITEM, JsonFunction, Out, Row, Takes};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::json::value::write_string;
@@ -13,7 +13,9 @@ pub(super) fn functions() -> Vec<JsonFunction> {
     use Takes as T;
     let of = JsonFunction::of_rows;
     let mut all = vec![
-        of("__nearside_json_elements", &[T::Either], G::Texts, |row| elements(row, |value| Ok(Some(value.to_string())))),
+        of("__nearside_json_elements", &[T::Either], G::Texts, |row| {
+            elements(row, |value| Ok(Some(value.to_string())))
+        }),
         of("__nearside_json_elements_text", &[T::Either], G::Texts, |row| elements(row, read)),
         of("__nearside_json_values", &[T::Either], G::Texts, |row| values(row, |value| Ok(Some(value.to_string())))),
         of("__nearside_json_values_text", &[T::Either], G::Texts, |row| values(row, read)),
@@ -22,6 +24,7 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of("__nearside_jsonb_agg", &[T::Texts], G::Jsonb, |row| normal(&array(row.texts(0))).map(Out::Text)),
         of("__nearside_json_object_agg", &[T::Texts], G::Json, |row| Ok(Out::Text(pairs(&row.texts(0))))),
         of("__nearside_jsonb_object_agg", &[T::Texts], G::Jsonb, |row| normal(&pairs(&row.texts(0))).map(Out::Text)),
+        of(ITEM, &[T::Part], G::Text, |row| Ok(Out::Text(part(row, 0).to_string()))).of_nulls(),
         of("__nearside_json_pair", &[T::Part, T::Part], G::Text, |row| {
             let mut pair = String::new();
             pair_of(part(row, 0), part(row, 1), &mut pair)?;
@@ -128,7 +131,10 @@ fn of_texts(row: &Row<'_>) -> Result<String> {
     let first = row.texts(0);
     let pairs: Vec<(Option<&str>, Option<&str>)> = match row.count() {
         1 if first.len() % 2 != 0 => {
-            return Err(fault(SqlState::ArraySubscriptError, "an array of keys and values has an even number of elements"));
+            return Err(fault(
+                SqlState::ArraySubscriptError,
+                "an array of keys and values has an even number of elements",
+            ));
         }
         1 => first.chunks(2).map(|pair| (pair[0], pair[1])).collect(),
         _ => {
