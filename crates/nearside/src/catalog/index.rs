@@ -18,6 +18,7 @@ use storage::{Column, Segment, TableVersion};
 
 use crate::catalog::placement::column_index;
 use crate::catalog::{TableEntry, Workers};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// Another column is chosen for an index over several only where it has more than this many times as many values: the
@@ -117,6 +118,19 @@ impl IndexedTable {
 /// # Errors
 /// The budget or a node has no room for them, or the statement was cancelled.
 pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<IndexedTable> {
+    for column in table.indexes.iter().flat_map(|index| &index.columns) {
+        if let Some(name) = table.lengths.get(column).and_then(|length| length.json_name()) {
+            // One of the two has an order, and so an index, in PostgreSQL.
+            let state = if name == "json" { SqlState::UndefinedObject } else { SqlState::FeatureNotSupported };
+            return Err(Error::plan(
+                state,
+                format!(
+                    "column '{column}' is of type {name}, which cannot be in an index or a key; keep the part of it \
+                         that is looked for in a column of its own"
+                ),
+            ));
+        }
+    }
     let version = &table.base;
     let chosen: Vec<IndexEntry> = table.indexes.iter().map(|index| with_choice(index, version)).collect();
     if chosen != *table.indexes {

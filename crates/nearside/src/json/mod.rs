@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::error::codes::SqlState;
 
 /// How deep arrays and objects may nest.
-pub(crate) const DEPTH_MAX: usize = 500;
+pub(crate) const DEPTH_MAX: usize = 128;
 
 /// A value as `JSONB` keeps it.
 ///

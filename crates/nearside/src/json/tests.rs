@@ -95,7 +95,7 @@ fn keys_are_in_the_order_of_values() {
     assert!(keys.is_sorted(), "{keys:?}");
     for (left, right) in [("1.0", "1"), ("1e2", "100.00"), (r#"{"a":[1.50]}"#, r#"{"a":[1.5]}"#)] {
         let (left, right) = (Value::read(left).unwrap(), Value::read(right).unwrap());
-        assert!(left.is_equal(&right) && left.key() == right.key() && left.bare().text() == right.bare().text());
+        assert!(left.is_equal(&right) && left.key() == right.key());
     }
 }
 

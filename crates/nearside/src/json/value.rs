@@ -142,16 +142,6 @@ impl Value {
         }
     }
 
-    /// With numbers without the zeros at their end: values that are equal have one such text.
-    pub(crate) fn bare(self) -> Value {
-        match self {
-            Value::Number(number) => Value::Number(number::bare(&number).to_string()),
-            Value::Array(all) => Value::Array(all.into_iter().map(Value::bare).collect()),
-            Value::Object(all) => Value::Object(all.into_iter().map(|(key, value)| (key, value.bare())).collect()),
-            other => other,
-        }
-    }
-
     /// Whether it is a string, number, truth value or null.
     pub(crate) fn is_scalar(&self) -> bool {
         !matches!(self, Value::Array(_) | Value::Object(_))

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::expr::Cast;
@@ -16,6 +16,8 @@ use datafusion_expr::{Analyze, DmlStatement, Explain, Expr, ExprSchemable, Logic
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::functions::json::planner::{is_untyped, kind};
+use crate::functions::json::{Kind, kind_of};
 use crate::rewrite::kinds::{same_kind, written};
 
 /// A statement as the planner made it, with the types that its columns are written with.
@@ -50,6 +52,7 @@ pub(crate) fn written_rows(plan: LogicalPlan, op: &WriteOp, schema: &SchemaRef) 
         (WriteOp::Insert(_), LogicalPlan::Projection(rows)) => inserted(rows, schema),
         (WriteOp::Update, LogicalPlan::Projection(rows)) => {
             for (output, field) in rows.expr.iter().zip(schema.fields()) {
+                check_json(output, field, rows.input.schema())?;
                 check_cast(output, field.name(), rows.input.schema())?;
             }
             Ok(LogicalPlan::Projection(rows))
@@ -68,6 +71,7 @@ fn inserted(rows: Projection, schema: &SchemaRef) -> Result<LogicalPlan> {
             goes_to[place] = Some((field.name(), field.data_type()));
         }
     }
+    check_json_rows(&rows, schema)?;
     if let LogicalPlan::Values(values) = rows.input.as_ref() {
         for row in &values.values {
             for (cell, column) in row.iter().zip(&goes_to) {
@@ -85,6 +89,56 @@ fn inserted(rows: Projection, schema: &SchemaRef) -> Result<LogicalPlan> {
         }
     }
     Ok(LogicalPlan::Projection(Projection::try_new(rows.expr, Arc::new(input))?))
+}
+
+/// Refuses what is put into columns of JSON and JSONB and is neither, nor a text whose type nobody has said.
+fn check_json_rows(rows: &Projection, schema: &SchemaRef) -> Result<()> {
+    for (output, field) in rows.expr.iter().zip(schema.fields()) {
+        if kind_of(field) != Kind::Other
+            && let Expr::Column(column) = without_cast(output)
+            && let Some(place) = rows.input.schema().maybe_index_of_column(column)
+        {
+            check_json_column(&rows.input, place, field)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_json_column(plan: &LogicalPlan, place: usize, to: &Field) -> Result<()> {
+    match plan {
+        LogicalPlan::Values(values) => {
+            values.values.iter().try_for_each(|row| check_json(&row[place], to, &DFSchema::empty()))
+        }
+        LogicalPlan::Projection(query) => check_json(&query.expr[place], to, query.input.schema()),
+        LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => check_json_column(plan.inputs()[0], place, to),
+        LogicalPlan::Union(union) => union.inputs.iter().try_for_each(|input| check_json_column(input, place, to)),
+        other => {
+            let column = Expr::Column(other.schema().columns()[place].clone());
+            check_json(&column, to, other.schema())
+        }
+    }
+}
+
+fn check_json(value: &Expr, to: &Field, schema: &DFSchema) -> Result<()> {
+    let value = match value {
+        Expr::Cast(_) | Expr::Alias(_) => without_cast(value),
+        other => other,
+    };
+    let is_parameter = matches!(value, Expr::Placeholder(_));
+    if kind_of(to) == Kind::Other || kind(value, schema) != Kind::Other || is_untyped(value) || is_parameter {
+        return Ok(());
+    }
+    let from = value.get_type(schema)?;
+    if from.is_null() {
+        return Ok(());
+    }
+    let (to, name, from) = (kind_of(to).name(), to.name(), sql_type(&from));
+    Err(Error::plan(
+        SqlState::DatatypeMismatch,
+        format!(
+            "column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or to_{to}(..)"
+        ),
+    ))
 }
 
 /// The rows of a query, of which texts that are outputs as they are written have the types of their columns.

@@ -1,13 +1,11 @@
 //! JSON and JSONB in a plan, whose expressions are texts: what is compared, what a call takes, what is handed on.
 //!
 //! Which type a text is of stands in its field's metadata, which goes with columns. Values of JSONB compare by a key of
-//! bytes, which is put around them wherever values are compared, sorted or joined; as keys of groups, and where equal
-//! rows become one, their numbers lose the zeros at their end. JSON does not compare. Functions that are not of JSON
-//! take neither type, as in PostgreSQL: a text would be another value.
+//! bytes, which is put around them wherever values are compared, sorted, grouped or joined. JSON does not compare.
+//! Functions that are not of JSON take neither type, as in PostgreSQL: a text would be another value.
 //!
 //! # Limits
-//! A number in a key of GROUP BY or DISTINCT is written without the zeros at its end (`1.0` as `1`), which is an equal
-//! value. Lists, rows and grouping sets of the types are refused, and so is where one meets another type (CASE, UNION).
+//! Lists, rows and grouping sets of the types are refused, and so is where one meets another type (CASE, UNION).
 
 use std::sync::Arc;
 
@@ -19,33 +17,32 @@ use datafusion_common::{Column, DFSchema, DataFusionError, Result};
 use datafusion_expr::expr::{AggregateFunction, Cast, Placeholder, ScalarFunction, TryCast, WindowFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast,
-    lit, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    RecursiveQuery, Subquery, cast, lit, when,
 };
+use datafusion_functions::core::named_struct;
+use datafusion_functions_aggregate::first_last::first_value_udaf;
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::named_types;
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
-use crate::functions::json::planner::{is_untyped, kind};
+use crate::functions::json::planner::{CHOICES, HANDED_ON, is_untyped, kind};
 use crate::functions::json::{
-    AS_JSON, AS_JSONB, AS_TEXT, BARE, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
+    AS_JSON, AS_JSONB, AS_TEXT, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
 };
 use crate::functions::texts::nested::is_list;
 use crate::rewrite::kinds::is_comparison;
-use crate::sql::CAST;
+use crate::sql::{CAST, STEP, fresh_name};
 
 /// Functions that take values of any type, and make nothing of what a value is.
-const OF_ANY: [&str; 7] =
-    [CAST, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
+const OF_ANY: [&str; 8] =
+    [CAST, STEP, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
 
 /// Functions that make a text of each argument.
 const OF_TEXTS: [&str; 8] =
     ["concat", "concat_ws", "format", "quote_literal", "quote_nullable", "md5", "octet_length", "to_char"];
-
-/// Functions over rows that give a value as it is.
-const HANDED_ON: [&str; 7] = ["first_value", "last_value", "nth_value", "any_value", "lag", "lead", "single_value"];
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -91,7 +88,7 @@ fn unsupported(message: String) -> DataFusionError {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    check_union(&plan)?;
+    let plan = with_read_texts(plan)?;
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
@@ -111,24 +108,50 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(with_keys(plan)?))
 }
 
-/// Columns of JSON under others in a UNION would be told as one of them.
-fn check_union(plan: &LogicalPlan) -> Result<()> {
-    let LogicalPlan::Union(union) = plan else { return Ok(()) };
-    for column in 0..plan.schema().fields().len() {
+/// A UNION in which texts as they are written are read as JSON where the other columns are that.
+fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Union(mut union) = plan else { return Ok(plan) };
+    for column in 0..union.schema.fields().len() {
         let kinds: Vec<Kind> = union.inputs.iter().map(|input| kind_of(input.schema().field(column))).collect();
         let Some(of) = kinds.iter().find(|kind| **kind != Kind::Other) else { continue };
-        if kinds.iter().any(|kind| kind != of) {
-            return Err(unsupported(format!(
-                "UNION of {} and another type is not supported; cast the column of the other query to {0}",
-                of.name()
-            )));
+        for (input, own) in union.inputs.iter_mut().zip(&kinds) {
+            if own == of {
+                continue;
+            }
+            let read = match input.as_ref() {
+                LogicalPlan::Projection(query) if is_untyped(&query.expr[column].clone().unalias()) => {
+                    let mut outputs = query.expr.clone();
+                    let name = outputs[column].qualified_name();
+                    let value = std::mem::take(&mut outputs[column]).unalias();
+                    outputs[column] =
+                        read_as(value, *of, "UNION", query.input.schema())?.alias_qualified(name.0, name.1);
+                    Projection::try_new(outputs, Arc::clone(&query.input))?
+                }
+                _ => {
+                    return Err(unsupported(format!(
+                        "UNION of {} and another type is not supported; cast the column of the other query to {0}",
+                        of.name()
+                    )));
+                }
+            };
+            *input = Arc::new(LogicalPlan::Projection(read));
         }
     }
-    Ok(())
+    LogicalPlan::Union(union).recompute_schema()
 }
 
 /// What a node compares of its rows.
 fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if let LogicalPlan::RecursiveQuery(query) = &plan
+        && let Some(place) = differing_step(query)
+    {
+        let message = format!(
+            "recursive query '{}': column {} is JSON or JSONB in one of its parts, and another type in the other",
+            query.name,
+            place + 1
+        );
+        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
+    }
     match plan {
         LogicalPlan::Sort(mut sort) => {
             let schema = Arc::clone(sort.input.schema());
@@ -151,18 +174,17 @@ fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
             if !aggregate.group_expr.iter().any(is_json) {
                 return Ok(LogicalPlan::Aggregate(aggregate));
             }
-            let keys = aggregate.group_expr.iter().map(|key| {
-                let name = key.qualified_name();
-                match is_json(key) {
-                    true => Ok(grouped(key.clone(), &schema)?.alias_qualified(name.0, name.1)),
-                    false => Ok(key.clone()),
-                }
-            });
-            let keys = keys.collect::<Result<Vec<Expr>>>()?;
-            Ok(LogicalPlan::Aggregate(Aggregate::try_new(aggregate.input, keys, aggregate.aggr_expr)?))
+            let (keys, values) = (aggregate.group_expr.clone(), aggregate.aggr_expr.clone());
+            let wanted = Arc::clone(&aggregate.schema);
+            grouped(Arc::unwrap_or_clone(aggregate.input), keys, values, &wanted)
         }
         LogicalPlan::Distinct(Distinct::All(input)) => {
-            Ok(LogicalPlan::Distinct(Distinct::All(Arc::new(bare_rows(Arc::unwrap_or_clone(input))?))))
+            if input.schema().fields().iter().all(|field| kind_of(field) == Kind::Other) {
+                return Ok(LogicalPlan::Distinct(Distinct::All(input)));
+            }
+            let schema = Arc::clone(input.schema());
+            let columns = schema.columns().into_iter().map(Expr::Column).collect();
+            grouped(Arc::unwrap_or_clone(input), columns, Vec::new(), &schema)
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let schema = Arc::clone(on.input.schema());
@@ -199,29 +221,39 @@ fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
 }
 
-/// Rows of which equal ones have equal texts.
-fn bare_rows(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let schema = Arc::clone(plan.schema());
-    if schema.fields().iter().all(|field| kind_of(field) == Kind::Other) {
-        return Ok(plan);
-    }
-    let outputs = schema.columns().into_iter().map(|column| {
-        let expr = Expr::Column(column.clone());
-        match kind(&expr, &schema) {
-            Kind::Other => Ok(expr),
-            _ => Ok(grouped(expr, &schema)?.alias_qualified(column.relation, column.name)),
+/// The first column that is another of the types in a recursive query's step.
+fn differing_step(query: &RecursiveQuery) -> Option<usize> {
+    let LogicalPlan::Projection(step) = query.recursive_term.as_ref() else { return None };
+    let stepped = |output: &Expr| match output.clone().unalias() {
+        Expr::ScalarFunction(call) if call.name() == STEP => {
+            call.args.first().map_or(Kind::Other, |value| kind(value, step.input.schema()))
         }
-    });
-    LogicalPlanBuilder::from(plan).project(outputs.collect::<Result<Vec<_>>>()?)?.build()
+        other => kind(&other, step.input.schema()),
+    };
+    let fields = query.static_term.schema().fields();
+    fields.iter().zip(&step.expr).position(|(field, output)| kind_of(field) != stepped(output))
 }
 
-/// A value as a key of groups.
-fn grouped(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    match kind(&expr, schema) {
-        Kind::Json => Err(undefined("there is no equality of json; cast it to JSONB, which has one".into())),
-        Kind::Jsonb => Ok(call(BARE, vec![expr])),
-        Kind::Other => Ok(expr),
+/// Groups by values of which some are JSONB: by what these compare by, with the first value of each group.
+fn grouped(input: LogicalPlan, keys: Vec<Expr>, mut values: Vec<Expr>, wanted: &DFSchema) -> Result<LogicalPlan> {
+    let schema = Arc::clone(input.schema());
+    let (mut outputs, mut by) = (Vec::new(), Vec::new());
+    let (count, names) = (keys.len(), wanted.columns());
+    for (key, name) in keys.into_iter().zip(&names) {
+        if kind(&key, &schema) == Kind::Other {
+            by.push(key);
+            outputs.push(Expr::Column(name.clone()));
+            continue;
+        }
+        let (group, first) = (fresh_name("group"), fresh_name("first"));
+        values.push(first_value_udaf().call(vec![key.clone().unalias()]).alias(&first));
+        by.push(compared(key, &schema)?.alias(group));
+        let value = of_type(Expr::Column(Column::from_name(first)), Kind::Jsonb);
+        outputs.push(value.alias_qualified(name.relation.clone(), name.name.clone()));
     }
+    outputs.extend(names.into_iter().skip(count).map(Expr::Column));
+    let groups = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(input), by, values)?);
+    LogicalPlanBuilder::from(groups).project(outputs)?.build()
 }
 
 /// What a value of JSONB compares by; others as they are.
@@ -319,7 +351,7 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 match name {
                     "count" if params.distinct => {
                         for arg in &mut params.args {
-                            *arg = grouped(std::mem::take(arg), schema)?;
+                            *arg = compared(std::mem::take(arg), schema)?;
                         }
                     }
                     "count" => {}
@@ -344,7 +376,7 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             if name == "count" && params.distinct {
                 for arg in &mut params.args {
-                    *arg = grouped(std::mem::take(arg), schema)?;
+                    *arg = compared(std::mem::take(arg), schema)?;
                 }
             }
             // The third argument of lag and lead is read as the first.
@@ -395,8 +427,9 @@ fn read_as(expr: Expr, of: Kind, what: &str, schema: &DFSchema) -> Result<Expr> 
                 kind => kind.name().to_string(),
             },
         );
+        let state = if other.starts_with("json") { SqlState::CannotCoerce } else { SqlState::DatatypeMismatch };
         let message = format!("{what} cannot have {of} and {other}; cast one to the type of the other");
-        return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
+        return Err(Error::plan(state, message).into_datafusion());
     }
     Ok(call(if of == Kind::Json { AS_JSON } else { AS_JSONB }, vec![as_text(expr)]))
 }
@@ -466,7 +499,7 @@ fn of_call(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(Expr::ScalarFunction(function)));
     }
     match name.as_str() {
-        "coalesce" | "nvl" | "ifnull" => {
+        name if CHOICES.contains(&name) => {
             let of = of_choice(&name.to_uppercase(), function.args.iter_mut().collect(), schema)?;
             let choice = Expr::ScalarFunction(function);
             Ok(Transformed::yes(of.map_or(choice.clone(), |of| of_type(choice, of))))
@@ -506,6 +539,15 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         return Ok(Transformed::yes(call(to, function.args)));
     }
     let mut changed = false;
+    for arg in &mut function.args {
+        if let Expr::ScalarFunction(row) = arg
+            && let Some(fields) = unnamed_fields(row)
+        {
+            let fields = fields.into_iter().enumerate();
+            let fields = fields.flat_map(|(at, field)| [lit(format!("f{}", at + 1)), field]);
+            *arg = named_struct().call(fields.collect());
+        }
+    }
     for (arg, takes) in function.args.iter_mut().zip(takes) {
         let of = kind(arg, schema);
         let data_type = arg.get_type(schema).unwrap_or(DataType::Null);
@@ -529,6 +571,7 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
             Takes::Jsonb if untyped => call(AS_JSONB, vec![as_text(value)]),
             Takes::Either if untyped => call(AS_JSON, vec![as_text(value)]),
             Takes::Part if fits => value,
+            Takes::Part if untyped && matches!(value, Expr::Placeholder(_)) => return Err(unknown_part(&value)),
             Takes::Part => call(PART, vec![as_text(value)]),
             Takes::Text if untyped => as_text(value),
             Takes::Int if untyped => cast(typed(value, DataType::Int64), DataType::Int64),
@@ -538,6 +581,9 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
                 cast(typed(value, texts.clone()), texts)
             }
             Takes::Any if name == AS_JSON || name == AS_JSONB => of_text(value, of, &data_type, &name)?,
+            Takes::Any if untyped && matches!(value, Expr::Placeholder(_)) && name.starts_with("to_json") => {
+                return Err(unknown_part(&value));
+            }
             Takes::Any => as_text(value),
             _ if fits => value,
             _ => {
@@ -554,6 +600,26 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         return Err(undefined("array_to_json does not take arguments of these types; use to_json".into()));
     }
     Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
+}
+
+/// A parameter of which nobody says whether it is a text, which becomes a string, or JSON.
+fn unknown_part(parameter: &Expr) -> DataFusionError {
+    let message =
+        format!("the parameter {parameter} may be a text or JSON; write {parameter}::text or {parameter}::jsonb");
+    Error::plan(SqlState::IndeterminateDatatype, message).into_datafusion()
+}
+
+/// The fields of a row that is written as `ROW(..)`: they are called `f1`, `f2` and so on in JSON.
+fn unnamed_fields(row: &ScalarFunction) -> Option<Vec<Expr>> {
+    if matches!(row.name(), "struct" | "row") {
+        return Some(row.args.clone());
+    }
+    let is_unnamed = |(at, pair): (usize, &[Expr])| match &pair[0] {
+        Expr::Literal(name, _) => name.try_as_str().flatten() == Some(format!("c{at}").as_str()),
+        _ => false,
+    };
+    let all = row.name() == "named_struct" && row.args.chunks_exact(2).enumerate().all(is_unnamed);
+    all.then(|| row.args.chunks_exact(2).map(|pair| pair[1].clone()).collect())
 }
 
 /// What is cast to JSON: texts, and the other of the two types.

@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, CastKind, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Select, SelectItem, SetExpr, TableAlias, TableFactor, TypedString, VisitorMut, visit_expressions_mut,
+    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableFactor, TypedString, Values, VisitorMut, visit_expressions_mut,
 };
 use sqlparser::parser::Parser;
 
@@ -21,8 +21,9 @@ use super::names::quoted;
 use super::normalised;
 use super::scope::output_name;
 use super::walk::rewrite;
+use crate::error::instead::advice;
 use crate::error::{Error, Result};
-use crate::functions::json::{AS_JSON, AS_JSONB, PART, TYPED};
+use crate::functions::json::{AS_JSON, AS_JSONB, ITEM, TYPED};
 
 /// Functions that give rows of one column: their names, what gives the list, the column, and its type.
 const COLUMN: [(&str, &str, &str, &str); 6] = [
@@ -63,6 +64,13 @@ struct Json;
 impl VisitorMut for Json {
     type Break = Error;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            cast_alike(values);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
@@ -84,14 +92,24 @@ impl VisitorMut for Json {
                 aliases.extend(alias.or_else(|| alias_of(factor).is_none().then(|| Ident::new(name))));
             }
         }
+        // The name of such a source alone is its value.
+        let named = |name: &Ident| {
+            aliases.iter().find(|alias| normalised((*alias).clone()) == normalised(name.clone())).cloned()
+        };
         if !aliases.is_empty() {
-            // The name of such a source alone is its value.
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item
+                    && let Expr::Identifier(name) = expr
+                    && let Some(alias) = named(name)
+                {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
             let _ = visit_expressions_mut(select, |expr| {
                 if let Expr::Identifier(name) = expr
-                    && let Some(alias) =
-                        aliases.iter().find(|alias| normalised((*alias).clone()) == normalised(name.clone()))
+                    && let Some(alias) = named(name)
                 {
-                    *expr = Expr::CompoundIdentifier(vec![alias.clone(), Ident::new("value")]);
+                    *expr = Expr::CompoundIdentifier(vec![alias, Ident::new("value")]);
                 }
                 ControlFlow::<()>::Continue(())
             });
@@ -110,6 +128,27 @@ impl VisitorMut for Json {
         match in_expression(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// Texts and NULLs below or above a cast to JSON or JSONB in rows of values are of its type.
+fn cast_alike(values: &mut Values) {
+    let of = |expr: &Expr| match expr {
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => {
+            cast_to(data_type).map(|_| data_type.clone())
+        }
+        _ => None,
+    };
+    let columns = values.rows.first().map_or(0, |row| row.content.len());
+    for column in 0..columns {
+        let Some(to) = values.rows.iter().find_map(|row| row.content.get(column).and_then(of)) else { continue };
+        for value in values.rows.iter_mut().filter_map(|row| row.content.get_mut(column)) {
+            if matches!(value, Expr::Value(_)) {
+                let expr = Box::new(value.clone());
+                let data_type = to.clone();
+                *value = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+            }
         }
     }
 }
@@ -188,27 +227,10 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
 
 /// Functions that are not there, by their names.
 fn refuse(name: &str) -> Result<()> {
-    let advice = match name.trim_start_matches("jsonb_").trim_start_matches("json_") {
-        "to_record" | "to_recordset" | "populate_record" | "populate_recordset" if name.starts_with("json") => {
-            "take the fields with ->> and cast them, over jsonb_array_elements() where there are many rows"
-        }
-        "path_query"
-        | "path_query_array"
-        | "path_query_first"
-        | "path_exists"
-        | "path_match"
-        | "path_query_tz"
-        | "path_query_array_tz"
-        | "path_query_first_tz"
-        | "path_exists_tz"
-        | "path_match_tz"
-            if name.starts_with("jsonb_") =>
-        {
-            "the language of paths is not there; use ->, #> and @> of JSONB, and jsonb_array_elements()"
-        }
-        _ => return Ok(()),
-    };
-    Err(Error::Unsupported(format!("{name}() is not supported; {advice}")))
+    match name.starts_with("json").then(|| advice(name)).flatten() {
+        Some(advice) => Err(Error::Unsupported(format!("{name}() is not supported; {advice}"))),
+        None => Ok(()),
+    }
 }
 
 /// An argument as the type that the function's name says.
@@ -253,11 +275,6 @@ fn one_argument(args: &[FunctionArg], name: &str) -> Result<Expr> {
 fn of_rows(mut function: Function, name: &str, pairs: bool) -> Result<Expr> {
     let wanted = if pairs { 2 } else { 1 };
     let FunctionArguments::List(list) = &mut function.args else { return one_argument(&[], name) };
-    if matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct)) {
-        return Err(Error::Unsupported(format!(
-            "DISTINCT in {name}() is not supported; aggregate over a query with SELECT DISTINCT"
-        )));
-    }
     let args = list.args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg.clone()),
         _ => None,
@@ -267,7 +284,7 @@ fn of_rows(mut function: Function, name: &str, pairs: bool) -> Result<Expr> {
         let message = format!("{name}() takes {wanted} argument{}", if pairs { "s" } else { "" });
         return Err(Error::plan(crate::error::codes::SqlState::UndefinedFunction, message));
     };
-    let part = if pairs { "__nearside_json_pair" } else { PART };
+    let part = if pairs { "__nearside_json_pair" } else { ITEM };
     list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call(part, args)))];
     function.name = ObjectName::from(vec![Ident::new("array_agg")]);
     Ok(Expr::Function(function))

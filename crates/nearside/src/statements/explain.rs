@@ -19,6 +19,7 @@ use sqlparser::ast;
 use crate::error::types::sql_type;
 use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
+use crate::functions::json::{Kind, kind_of};
 use crate::lower::bind;
 use crate::plan::headers;
 use crate::rewrite::chars::delivered;
@@ -240,6 +241,13 @@ pub(crate) fn describe_query(statement: &ast::Statement, running: &Arc<RunningSt
     described(&headers::named(plan.schema().as_arrow(), &headers::names(&plan)))
 }
 
+fn type_name(field: &Field) -> String {
+    match kind_of(field) {
+        Kind::Other => sql_type(field.data_type()),
+        kind => kind.name().to_uppercase(),
+    }
+}
+
 fn described(of: &Schema) -> Result<ResultStream> {
     let fields = of.fields();
     let schema = Arc::new(Schema::new(vec![
@@ -249,7 +257,7 @@ fn described(of: &Schema) -> Result<ResultStream> {
     ]));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(fields.iter().map(|f| Some(f.name().as_str())).collect::<StringViewArray>()),
-        Arc::new(fields.iter().map(|f| Some(sql_type(f.data_type()))).collect::<StringViewArray>()),
+        Arc::new(fields.iter().map(|f| Some(type_name(f))).collect::<StringViewArray>()),
         Arc::new(fields.iter().map(|f| Some(if f.is_nullable() { "YES" } else { "NO" })).collect::<StringViewArray>()),
     ];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;

@@ -130,7 +130,11 @@ fn columns(all: &Descriptions, state: &CatalogState) -> Columns {
         .text("column_default", each_of().map(default))
         .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
         .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
-        .number("character_maximum_length", each_of().map(|of| length(of).map(|length| length.chars as u64)))
+        .number(
+            "character_maximum_length",
+            each_of()
+                .map(|of| length(of).filter(|length| length.json_name().is_none()).map(|length| length.chars as u64)),
+        )
         .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
         .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
         .number("numeric_precision_radix", numeric().map(|n| n.map(|n| n.1)))

@@ -1,6 +1,6 @@
 //! What functions of one value of JSON give: operators, paths, changes, casts.
 
-use super::{AS_JSON, AS_JSONB, AS_TEXT, BARE, Gives, JsonFunction, KEY, NUMBER, Out, Row, TRUTH, Takes, WHOLE};
+use super::{AS_JSON, AS_JSONB, AS_TEXT, Gives, JsonFunction, KEY, NUMBER, Out, Row, TRUTH, Takes, WHOLE};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::json::change::{self, Change};
@@ -12,6 +12,8 @@ pub(super) const GET: &str = "__nearside_json_get";
 pub(super) const GET_TEXT: &str = "__nearside_json_get_text";
 pub(super) const ELEMENT: &str = "__nearside_json_element";
 pub(super) const ELEMENT_TEXT: &str = "__nearside_json_element_text";
+pub(super) const MEMBER: &str = "__nearside_jsonb_element";
+pub(super) const MEMBER_TEXT: &str = "__nearside_jsonb_element_text";
 pub(super) const PATH: &str = "__nearside_json_path";
 pub(super) const PATH_TEXT: &str = "__nearside_json_path_text";
 pub(super) const CONTAINS: &str = "__nearside_jsonb_contains";
@@ -33,7 +35,6 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of(AS_JSONB, &[T::Any], G::Jsonb, |row| normal(row.text(0)).map(Out::Text)),
         of(AS_TEXT, &[T::Any], G::Text, |row| Ok(text(row.text(0)))),
         of(KEY, &[T::Jsonb], G::Bytes, |row| Ok(Out::Bytes(row.value(0)?.key()))),
-        of(BARE, &[T::Jsonb], G::Jsonb, |row| Ok(out(&row.value(0)?.bare()))),
         of(NUMBER, &[T::Jsonb], G::Text, |row| a_number(row).map(Out::Text)),
         of(WHOLE, &[T::Jsonb], G::Text, |row| Ok(Out::Text(whole(&a_number(row)?)))),
         of(TRUTH, &[T::Jsonb], G::Truth, |row| match row.value(0)? {
@@ -44,6 +45,8 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of(GET_TEXT, &[T::Either, T::Text], G::Text, |row| as_text(scan::field(row.text(0), row.text(1)))),
         of(ELEMENT, &[T::Either, T::Int], G::Same, |row| Ok(found(scan::element(row.text(0), row.int(1))))),
         of(ELEMENT_TEXT, &[T::Either, T::Int], G::Text, |row| as_text(scan::element(row.text(0), row.int(1)))),
+        of(MEMBER, &[T::Jsonb, T::Int], G::Jsonb, |row| Ok(found(member(row.text(0), row.int(1))))),
+        of(MEMBER_TEXT, &[T::Jsonb, T::Int], G::Text, |row| as_text(member(row.text(0), row.int(1)))),
         of(PATH, &[T::Either, T::Texts], G::Same, |row| Ok(found(at_path(row.text(0), &row.texts(1))))),
         of(PATH_TEXT, &[T::Either, T::Texts], G::Text, |row| as_text(at_path(row.text(0), &row.texts(1)))),
         of(CONTAINS, &[T::Jsonb, T::Jsonb], G::Truth, |row| Ok(Out::Truth(row.value(0)?.contains(&row.value(1)?)))),
@@ -139,6 +142,15 @@ pub(super) fn as_text(value: Option<&str>) -> Result<Out> {
         Some(string) if string.starts_with('"') => Out::Text(scan::string(string)?),
         Some(other) => text(other),
     })
+}
+
+/// An element of JSONB, where a scalar is an array of itself, as in PostgreSQL.
+fn member(of: &str, place: i64) -> Option<&str> {
+    match scan::first(of) {
+        b'[' => scan::element(of, place),
+        b'{' => None,
+        _ => matches!(place, 0 | -1).then_some(of),
+    }
 }
 
 /// The arguments from the second on.

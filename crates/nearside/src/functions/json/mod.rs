@@ -21,7 +21,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
 use crate::catalog::named_types::{self, TYPE};
@@ -38,14 +39,15 @@ pub(crate) const AS_TEXT: &str = "__nearside_json_as_text";
 pub(crate) const TYPED: &str = "__nearside_json_typed";
 /// What values of JSONB compare by.
 pub(crate) const KEY: &str = "__nearside_jsonb_key";
-/// A value of JSONB with numbers as groups have them.
-pub(crate) const BARE: &str = "__nearside_jsonb_bare";
 /// Texts of a number of JSONB, of a whole one, and its truth value.
 pub(crate) const NUMBER: &str = "__nearside_jsonb_number";
 pub(crate) const WHOLE: &str = "__nearside_jsonb_whole";
 pub(crate) const TRUTH: &str = "__nearside_jsonb_truth";
 /// A value as JSON, `null` for NULL.
 pub(crate) const PART: &str = "__nearside_json_part";
+
+/// The text of a value as JSON, for lists of them.
+pub(crate) const ITEM: &str = "__nearside_json_item";
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +212,7 @@ impl Kind {
 impl JsonFunction {
     const fn new(name: &'static str, takes: &'static [Takes], gives: Gives, how: How) -> JsonFunction {
         let signature = Signature {
-            type_signature: datafusion_expr::TypeSignature::VariadicAny,
+            type_signature: TypeSignature::VariadicAny,
             volatility: Volatility::Immutable,
             parameter_names: None,
         };
@@ -221,8 +223,10 @@ impl JsonFunction {
         JsonFunction::new(name, takes, gives, How::Rows(run))
     }
 
-    const fn repeating(mut self) -> JsonFunction {
+    fn repeating(mut self) -> JsonFunction {
         self.repeats = true;
+        let any = [TypeSignature::VariadicAny, TypeSignature::Nullary];
+        self.signature = Signature::one_of(any.into(), Volatility::Immutable);
         self
     }
 

@@ -10,8 +10,8 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, cast, lit};
 use sqlparser::ast::BinaryOperator;
 
 use super::calls::{
-    CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, PATH, PATH_TEXT, WITHOUT_ELEMENT,
-    WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
+    CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, MEMBER, MEMBER_TEXT, PATH,
+    PATH_TEXT, WITHOUT_ELEMENT, WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
 };
 use super::{AS_JSONB, Kind, call, kind_of};
 use crate::error::Error;
@@ -26,9 +26,33 @@ pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
     Arc::new(Operators)
 }
 
+/// Functions that give one of their arguments.
+pub(crate) const CHOICES: [&str; 3] = ["coalesce", "nvl", "ifnull"];
+
+/// Functions over rows that give a value as it is.
+pub(crate) const HANDED_ON: [&str; 7] =
+    ["first_value", "last_value", "nth_value", "any_value", "lag", "lead", "single_value"];
+
+/// The first of several that is one.
+fn first_kind<'a>(all: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Kind {
+    all.into_iter().map(|expr| kind(expr, schema)).find(|of| *of != Kind::Other).unwrap_or(Kind::Other)
+}
+
 /// What an expression is, as far as its schema tells.
 pub(crate) fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
     match expr {
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(case.else_expr.as_deref());
+            first_kind(results, schema)
+        }
+        Expr::ScalarFunction(function) if CHOICES.contains(&function.name()) => first_kind(&function.args, schema),
+        Expr::ScalarFunction(function) if function.name() == "nullif" => first_kind(function.args.first(), schema),
+        Expr::AggregateFunction(call) if HANDED_ON.contains(&call.func.name()) => {
+            first_kind(call.params.args.first(), schema)
+        }
+        Expr::WindowFunction(call) if HANDED_ON.contains(&call.fun.name()) => {
+            first_kind(call.params.args.first(), schema)
+        }
         Expr::Column(_)
         | Expr::OuterReferenceColumn(..)
         | Expr::ScalarSubquery(_)
@@ -43,11 +67,12 @@ pub(crate) fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
     }
 }
 
-/// A text, NULL or parameter whose type nobody has said.
+/// A text, NULL or parameter whose type nobody has said. A parameter that a client declares as a text, or as JSON, which
+/// is a text by then, is read as what it stands beside.
 pub(crate) fn is_untyped(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, None) => value.is_null() || value.data_type().is_string(),
-        Expr::Placeholder(parameter) => parameter.field.is_none(),
+        Expr::Placeholder(parameter) => parameter.field.as_ref().is_none_or(|field| field.data_type().is_string()),
         _ => false,
     }
 }
@@ -66,6 +91,24 @@ fn of_type(expr: Expr, data_type: &DataType) -> Expr {
     }
 }
 
+/// Whether only values of JSON have an operator.
+fn is_of_json(op: &BinaryOperator) -> bool {
+    use BinaryOperator as B;
+    matches!(
+        op,
+        B::Arrow
+            | B::LongArrow
+            | B::HashArrow
+            | B::HashLongArrow
+            | B::HashMinus
+            | B::Question
+            | B::QuestionPipe
+            | B::QuestionAnd
+            | B::AtQuestion
+            | B::AtAt
+    )
+}
+
 fn refused(left: &str, op: &BinaryOperator, right: &str) -> datafusion_common::DataFusionError {
     let message = format!("there is no operator {left} {op} {right}; cast one side");
     Error::plan(SqlState::UndefinedFunction, message).into_datafusion()
@@ -79,7 +122,8 @@ impl ExprPlanner for Operators {
             // The text or parameter beside JSONB is JSONB where both sides are.
             ((Kind::Jsonb, _), _) | ((_, Kind::Jsonb), B::AtArrow | B::ArrowAt | B::StringConcat) => kinds,
             ((Kind::Json, _), _) => kinds,
-            _ => return Ok(PlannerResult::Original(expr)),
+            (_, op) if !is_of_json(op) => return Ok(PlannerResult::Original(expr)),
+            _ => kinds,
         };
         let RawBinaryExpr { op, left: of, right: by } = expr;
         let text = DataType::Utf8View;
@@ -100,6 +144,9 @@ impl ExprPlanner for Operators {
             },
             kind => kind.name().to_string(),
         };
+        if (left, right) == (Kind::Other, Kind::Other) {
+            return Err(refused(&name(&of, left), &op, &name(&by, right)));
+        }
         let none = || refused(&name(&of, left), &op, &name(&by, right));
         let both = left == Kind::Jsonb && right == Kind::Jsonb
             || left == Kind::Jsonb && untyped
@@ -107,8 +154,10 @@ impl ExprPlanner for Operators {
         let is_path = (is_list(&by_type) && right == Kind::Other) || untyped;
         let is_key = is_text || untyped;
         let planned = match &op {
-            B::Arrow if is_int && !is_null => call(ELEMENT, vec![of, by]),
-            B::LongArrow if is_int && !is_null => call(ELEMENT_TEXT, vec![of, by]),
+            B::Arrow if is_int && !is_null => call(if left == Kind::Jsonb { MEMBER } else { ELEMENT }, vec![of, by]),
+            B::LongArrow if is_int && !is_null => {
+                call(if left == Kind::Jsonb { MEMBER_TEXT } else { ELEMENT_TEXT }, vec![of, by])
+            }
             B::Arrow if is_key => call(GET, vec![of, of_type(by, &text)]),
             B::LongArrow if is_key => call(GET_TEXT, vec![of, of_type(by, &text)]),
             B::HashArrow if is_path => call(PATH, vec![of, of_type(by, &texts)]),

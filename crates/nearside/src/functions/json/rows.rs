@@ -2,7 +2,7 @@
 //! aggregates of JSON are written as (`sql::json`), and the functions that build objects and arrays.
 
 use super::calls::as_text;
-use super::{Gives, JsonFunction, Out, Row, Takes};
+use super::{Gives, ITEM, JsonFunction, Out, Row, Takes};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::json::value::write_string;
@@ -24,9 +24,10 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of("__nearside_jsonb_agg", &[T::Texts], G::Jsonb, |row| normal(&array(row.texts(0))).map(Out::Text)),
         of("__nearside_json_object_agg", &[T::Texts], G::Json, |row| Ok(Out::Text(pairs(&row.texts(0))))),
         of("__nearside_jsonb_object_agg", &[T::Texts], G::Jsonb, |row| normal(&pairs(&row.texts(0))).map(Out::Text)),
+        of(ITEM, &[T::Part], G::Text, |row| Ok(Out::Text(part(row, 0).to_string()))).of_nulls(),
         of("__nearside_json_pair", &[T::Part, T::Part], G::Text, |row| {
             let mut pair = String::new();
-            pair_of(row.text(0), row.text(1), &mut pair)?;
+            pair_of(part(row, 0), part(row, 1), &mut pair)?;
             Ok(Out::Text(pair))
         })
         .of_nulls(),
@@ -108,6 +109,11 @@ fn pair_of(key: &str, value: &str, to: &mut String) -> Result<()> {
     Ok(())
 }
 
+/// An argument as JSON, of which NULL is `null`.
+fn part<'a>(row: &'a Row<'_>, place: usize) -> &'a str {
+    row.maybe(place).unwrap_or("null")
+}
+
 fn object(row: &Row<'_>) -> Result<String> {
     if row.count() % 2 != 0 {
         return Err(wrong("the arguments of json_build_object and jsonb_build_object are keys and values in turn"));
@@ -115,7 +121,7 @@ fn object(row: &Row<'_>) -> Result<String> {
     let mut object = String::from("{");
     for place in (0..row.count()).step_by(2) {
         object.push_str(if place > 0 { ", " } else { "" });
-        pair_of(row.text(place), row.text(place + 1), &mut object)?;
+        pair_of(part(row, place), part(row, place + 1), &mut object)?;
     }
     object.push('}');
     Ok(object)

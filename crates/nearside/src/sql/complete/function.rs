@@ -22,8 +22,12 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     all.iter()
         .flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]))
         .map(|n| n.to_lowercase())
+        .chain(JSON.map(String::from))
         .collect()
 });
+
+/// Aggregates that are written as others (`sql::json`).
+const JSON: [&str; 4] = ["json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg"];
 
 /// Functions over rows, by all their names: those that only windows have.
 static WINDOWS: LazyLock<HashSet<String>> = LazyLock::new(|| {
@@ -37,8 +41,12 @@ static WINDOWS: LazyLock<HashSet<String>> = LazyLock::new(|| {
 /// What IGNORE NULLS means something for.
 const NULLS: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
 
-/// Aggregates that take no notice of DISTINCT.
-const NEVER_DISTINCT: [&str; 18] = [
+/// Aggregates that take no notice of DISTINCT, or are not written with it.
+const NEVER_DISTINCT: [&str; 22] = [
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
     "corr",
     "covar",
     "covar_pop",
