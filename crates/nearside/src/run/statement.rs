@@ -1,5 +1,6 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -7,10 +8,12 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use datafusion_common::alias::AliasGenerator;
 use datafusion_common::config::ConfigOptions;
+use datafusion_expr::TableSource;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
+use parking_lot::Mutex;
 use storage::{Interruption, StoreError};
 
 use crate::catalog::{Catalog, Snapshot, Workers};
@@ -27,6 +30,16 @@ use crate::run::inner::Inner;
 use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
 use crate::run::transaction::InTransaction;
+
+/// Rows by made names.
+#[derive(Default)]
+struct ReturnedRows(HashMap<String, Arc<dyn TableSource>>);
+
+impl std::fmt::Debug for ReturnedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
@@ -51,6 +64,8 @@ pub(crate) struct RunningStatement {
     session: i32,
     /// Values of sequences that its session was given.
     given: Arc<SessionValues>,
+    /// Rows that parts of it have returned, by the names under which the rest reads them.
+    returned: Arc<Mutex<ReturnedRows>>,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -85,6 +100,7 @@ impl RunningStatement {
             wants_transaction: Arc::default(),
             session: 0,
             given: Arc::default(),
+            returned: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
@@ -141,6 +157,7 @@ impl RunningStatement {
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
             given: Arc::clone(&self.given),
+            returned: Arc::clone(&self.returned),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -225,8 +242,13 @@ impl RunningStatement {
             sequences: Some(self.sequences()),
             planning: Vec::new(),
             stop: self.stop(),
-            given: Default::default(),
+            given: Mutex::new(self.returned.lock().0.clone()),
         }
+    }
+
+    /// Keeps rows that a part of it has returned, which the rest reads under this name.
+    pub(crate) fn keep_returned(&self, name: String, rows: Arc<dyn TableSource>) {
+        self.returned.lock().0.insert(name, rows);
     }
 
     /// It runs what was prepared from this text, and was named by another one.

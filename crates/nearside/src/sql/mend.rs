@@ -174,12 +174,15 @@ fn give_ends(expr: &mut ast::Expr) {
     }
 }
 
-/// `a[1:2][3]`: where one of several subscripts is a slice all are, `3` from 1, each of a dimension of its own. They are
-/// taken together, as `a[1:2]` alone would be a list whose elements `[3]` tells.
+/// `a[1:2][3]`: where one of several subscripts is a slice all are, `3` from 1, each of a dimension of its own. They
+/// are taken together, as `a[1:2]` alone would be a list whose elements `[3]` tells.
 fn slice_dimensions(expr: &mut ast::Expr) {
     use ast::{AccessExpr, Subscript};
     let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
-    let is_text = |index: &ast::Expr| matches!(index, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let is_text = |index: &ast::Expr| match index {
+        ast::Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
     let of_lists = |access: &AccessExpr| match access {
         AccessExpr::Dot(_) => false,
         AccessExpr::Subscript(Subscript::Index { index }) => !is_text(index),
@@ -428,7 +431,10 @@ fn count_by_parameters(query: &mut ast::Query) {
 
 /// `x IS NOT DISTINCT FROM 'text'` is `(x = 'text') IS TRUE`, since the text is not NULL: so it takes the type of `x`.
 fn distinct_from_text(expr: &mut ast::Expr) {
-    let is_text = |side: &ast::Expr| matches!(side, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let is_text = |side: &ast::Expr| match side {
+        ast::Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
     let (left, right, is_distinct) = match expr {
         ast::Expr::IsDistinctFrom(left, right) => (left, right, true),
         ast::Expr::IsNotDistinctFrom(left, right) => (left, right, false),
