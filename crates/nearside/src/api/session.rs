@@ -34,8 +34,8 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, is_complete, lengths, only, set_config, split, statements,
-    take_local, take_placement, take_rules,
+    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, set_config, split,
+    statements, take_local, take_placement, take_rules,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -49,7 +49,7 @@ use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, merge, write};
+use crate::statements::{dml, lasting, merge, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -264,6 +264,15 @@ impl Session {
             AnyStatement::Locking(select) => {
                 let plan = locked_select::plan_of(&select, running)?;
                 locked_select::run(&select, plan, running)
+            }
+            AnyStatement::WritingWith(steps, reads, rest) => {
+                writing_with::may_run(&steps, &reads, running)?;
+                for step in steps {
+                    let outcome = self.sql(*step.statement, running, key.clone())?;
+                    writing_with::keep(step.rows, outcome, running)?;
+                }
+                // No plan of another run of this text is to be found, nor this one by it.
+                self.sql(*rest, running, Key { sql: fresh_name("rest"), ..key })
             }
             AnyStatement::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
             AnyStatement::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),

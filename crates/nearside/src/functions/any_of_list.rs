@@ -22,6 +22,7 @@ use datafusion_expr::{ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, Sc
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::functions::floats::canonical;
+use crate::functions::uuids::UUID;
 
 const COMPARISONS: [Operator; 6] =
     [Operator::Eq, Operator::NotEq, Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq];
@@ -122,6 +123,8 @@ impl ScalarUDFImpl for OfList {
         let element = match list {
             DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => f.data_type().clone(),
             DataType::ListView(f) | DataType::LargeListView(f) => f.data_type().clone(),
+            // No cast of Arrow's makes UUIDs of a text, which the rules do before it is looked at again.
+            DataType::Utf8 | DataType::Utf8View if *value == UUID => return Ok(types.to_vec()),
             // A text as it is written is a list of such values.
             DataType::Null | DataType::Utf8 | DataType::Utf8View => value.clone(),
             other => return Err(refused(format!("{other} is no list; compare with ARRAY[..] or a query"))),

@@ -7,8 +7,10 @@ use arrow::array::{AsArray, StringViewArray};
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
 };
+
+use super::uuids::UUID;
 
 /// Functions that put texts together.
 const CONCATENATIONS: [&str; 3] = ["concat", "concat_ws", "format"];
@@ -29,6 +31,9 @@ pub(crate) fn with_letters(function: &str, arguments: &mut [Expr], schema: &DFSc
         for argument in arguments {
             if matches!(argument.get_type(schema), Ok(DataType::Boolean)) {
                 *argument = LETTER.call(vec![std::mem::take(argument)]);
+                changed = true;
+            } else if matches!(argument.get_type(schema), Ok(UUID)) {
+                *argument = cast(std::mem::take(argument), DataType::Utf8View);
                 changed = true;
             }
         }

@@ -33,6 +33,8 @@ use super::support::{is_fixed, window_call as call_of};
 use super::{aggregate, bug};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::functions::reading::read_one;
+use crate::functions::uuids::UUID;
 use crate::sql::exclusion_of;
 
 /// The plan of a window node and of those right below it.
@@ -313,6 +315,11 @@ fn default(columns: &mut Columns<'_>, function: &str, expr: &Expr, field: &Field
             return Ok(None);
         }
         // What another type would cut or round is no default of it.
+        if *to == UUID
+            && let Some(text) = value.try_as_str().flatten()
+        {
+            return columns.index(&Expr::Literal(read_one(text, to)?, None)).map(Some);
+        }
         let cast = value.cast_to(to).map_err(|_| unfit())?;
         if cast.is_null() || cast.cast_to(&from).ok().as_ref() != Some(&value) {
             return Err(unfit());

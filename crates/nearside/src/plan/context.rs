@@ -40,6 +40,7 @@ use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
+use crate::rewrite::parameter_types;
 use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made, is_real};
 use crate::tables::files::FileTable;
@@ -343,7 +344,7 @@ impl KnownTables for PlanContext<'_> {
     }
 
     fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        assigned(plan)
+        assigned(parameter_types::typed(plan)?)
     }
 
     fn is_volatile_view(&self, table: &ObjectName) -> bool {

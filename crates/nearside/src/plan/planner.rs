@@ -45,6 +45,7 @@ use crate::functions::truncation;
 use crate::functions::uuids;
 use crate::functions::zones;
 use crate::rewrite::casts;
+use crate::rewrite::choices;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
 use crate::rewrite::optimizer;
@@ -101,12 +102,12 @@ impl Planner {
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());
+        scalars.extend(choices::functions());
         scalars.extend(
             [
                 flat::function(),
                 set_types::function(),
                 casts::function(),
-                literals::coalesce(),
                 round::function(),
                 parts::function(),
                 truncation::function(),

@@ -31,6 +31,7 @@ use crate::functions::floats::OneZeroConstants;
 use crate::functions::letters::with_letters;
 use crate::functions::patterns::in_operator;
 use crate::functions::round;
+use crate::functions::uuids::UUID;
 use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
@@ -255,11 +256,25 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(settled))
         }
         Expr::ScalarFunction(mut function) => {
-            let changed = with_letters(function.func.name(), &mut function.args, schema);
+            let mut changed = with_letters(function.func.name(), &mut function.args, schema);
+            changed |= in_list_of_uuids(&mut function, schema);
             Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// `id = ANY ('{..}')`: the text is a list of UUIDs.
+fn in_list_of_uuids(function: &mut ScalarFunction, schema: &DFSchema) -> bool {
+    let name = function.func.name();
+    let [value, list] = function.args.as_mut_slice() else { return false };
+    let is = (name.ends_with(" ANY") || name.ends_with(" ALL"))
+        && kinds::written(list).is_some()
+        && matches!(value.get_type(schema), Ok(UUID));
+    if is {
+        *list = cast(std::mem::take(list), DataType::new_list(UUID, true));
+    }
+    is
 }
 
 /// Refuses an operator on bits over numbers that have none: DataFusion would round them.

@@ -1,18 +1,13 @@
 //! Texts as they are written take the type of what they meet while SQL is planned: `flag = 'true'`, `'5' + i`,
-//! `day - '2024-01-01'`, `ARRAY[day, '2024-01-01']`, `coalesce(day, '2024-01-01')`. The planner would refuse these
+//! `day - '2024-01-01'`, `ARRAY[day, '2024-01-01']`. The planner would refuse these
 //! before any rule saw them; everything else is left to [`kinds`](super::kinds).
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, cast,
-};
-use datafusion_functions::core::coalesce::CoalesceFunc;
+use datafusion_expr::{Expr, ExprSchemable, Operator, cast};
 use sqlparser::ast::BinaryOperator;
 
 use crate::functions::spans;
@@ -49,6 +44,8 @@ impl ExprPlanner for LiteralTypes {
             }
         }
         if expr.op == B::StringConcat {
+            of_text(&mut expr.left, &expr.right, schema);
+            of_text(&mut expr.right, &expr.left, schema);
             let (left, right) = (expr.left.get_type(schema), expr.right.get_type(schema));
             let is_text = |of: &DataType| same_kind(of, &DataType::Utf8) && *of != DataType::Null;
             for (one, other, of) in [(&mut expr.left, &right, &left), (&mut expr.right, &left, &right)] {
@@ -79,6 +76,18 @@ impl ExprPlanner for LiteralTypes {
     }
 }
 
+/// A parameter of no type beside a text is a text.
+fn of_text(parameter: &mut Expr, other: &Expr, schema: &DFSchema) {
+    let is_unknown = |expr: &Expr| matches!(expr, Expr::Placeholder(of) if of.field.is_none());
+    let is_text = other.get_type(schema).is_ok_and(|of| same_kind(&of, &DataType::Utf8) && of != DataType::Null);
+    if is_unknown(parameter)
+        && (is_text || is_unknown(other))
+        && let Expr::Placeholder(of) = parameter
+    {
+        of.field = Some(Arc::new(Field::new("", DataType::Utf8View, true)));
+    }
+}
+
 /// An interval times a number, or over one.
 fn scaled(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let is_span = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)));
@@ -93,64 +102,6 @@ fn scaled(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
         }
         BinaryOperator::Divide if is_span(left) && is_number(right) => Some(spans::over(left.clone(), right.clone())),
         _ => None,
-    }
-}
-
-/// `coalesce`, which may have texts among its arguments until literals have their types.
-pub(crate) fn coalesce() -> ScalarUDF {
-    ScalarUDF::from(Coalesce { known: CoalesceFunc::new() })
-}
-
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Coalesce {
-    known: CoalesceFunc,
-}
-
-impl ScalarUDFImpl for Coalesce {
-    fn name(&self) -> &str {
-        self.known.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.known.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.known.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<arrow::datatypes::FieldRef> {
-        self.known.return_field_from_args(args)
-    }
-
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.known.simplify(args, info)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.known.invoke_with_args(args)
-    }
-
-    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
-        self.known.conditional_arguments(args)
-    }
-
-    fn short_circuits(&self) -> bool {
-        self.known.short_circuits()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let is_text = |of: &DataType| same_kind(of, &DataType::Utf8);
-        let others: Vec<DataType> = types.iter().filter(|of| !is_text(of)).cloned().collect();
-        if others.windows(2).any(|pair| !same_kind(&pair[0], &pair[1])) {
-            // Refused by `kinds`, in SQL's words.
-            return Ok(types.to_vec());
-        }
-        if others.is_empty() || others.len() == types.len() {
-            return self.known.coerce_types(types);
-        }
-        let to = self.known.coerce_types(&others)?;
-        Ok(vec![to.first().cloned().unwrap_or(DataType::Null); types.len()])
     }
 }
 

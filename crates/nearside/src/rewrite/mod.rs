@@ -3,6 +3,7 @@
 pub(crate) mod assigned;
 pub(crate) mod casts;
 pub(crate) mod chars;
+pub(crate) mod choices;
 pub(crate) mod coerce;
 pub(crate) mod correlated;
 mod cross_joins;
@@ -19,6 +20,7 @@ mod no_row;
 pub(crate) mod not_in;
 mod null_keys;
 pub(crate) mod optimizer;
+pub(crate) mod parameter_types;
 pub(crate) mod quantified;
 mod set_all;
 pub(crate) mod set_types;

@@ -1,5 +1,6 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -8,10 +9,12 @@ use chrono::{DateTime, SubsecRound, Utc};
 use datafusion_common::TableReference;
 use datafusion_common::alias::AliasGenerator;
 use datafusion_common::config::ConfigOptions;
+use datafusion_expr::TableSource;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
+use parking_lot::Mutex;
 use sqlparser::ast::ObjectName;
 use storage::{Interruption, StoreError};
 
@@ -31,6 +34,16 @@ use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
 use crate::run::transaction::InTransaction;
 use crate::sql::object_reference;
+
+/// Rows by made names.
+#[derive(Default)]
+struct ReturnedRows(HashMap<String, Arc<dyn TableSource>>);
+
+impl std::fmt::Debug for ReturnedRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
@@ -55,6 +68,8 @@ pub(crate) struct RunningStatement {
     session: i32,
     /// Values of sequences that its session was given.
     given: Arc<SessionValues>,
+    /// Rows that parts of it have returned, by the names under which the rest reads them.
+    returned: Arc<Mutex<ReturnedRows>>,
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
@@ -89,6 +104,7 @@ impl RunningStatement {
             wants_transaction: Arc::default(),
             session: 0,
             given: Arc::default(),
+            returned: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             // As fine as PostgreSQL's clocks, which is what its clients read.
             started: Utc::now().trunc_subsecs(6),
@@ -180,6 +196,7 @@ impl RunningStatement {
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
             given: Arc::clone(&self.given),
+            returned: Arc::clone(&self.returned),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
             deadline: self.deadline,
@@ -264,12 +281,17 @@ impl RunningStatement {
             sequences: Some(self.sequences()),
             planning: Vec::new(),
             stop: self.stop(),
-            given: Default::default(),
             described: Default::default(),
             answers: Default::default(),
             describes: false,
             path: self.path(),
+            given: Mutex::new(self.returned.lock().0.clone()),
         }
+    }
+
+    /// Keeps rows that a part of it has returned, which the rest reads under this name.
+    pub(crate) fn keep_returned(&self, name: String, rows: Arc<dyn TableSource>) {
+        self.returned.lock().0.insert(name, rows);
     }
 
     /// It runs what was prepared from this text, and was named by another one.

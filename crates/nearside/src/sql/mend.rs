@@ -101,6 +101,7 @@ impl VisitorMut for Mend {
         name_outputs_apart(query);
         each_select(&mut query.body, &mut name_outputs);
         limit_by_fetch(query);
+        count_by_parameters(query);
         ControlFlow::Continue(())
     }
 
@@ -121,6 +122,7 @@ impl VisitorMut for Mend {
         call_timezone(expr);
         compare_with_lists(expr);
         compare_rows(expr);
+        distinct_from_text(expr);
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
@@ -172,12 +174,15 @@ fn give_ends(expr: &mut ast::Expr) {
     }
 }
 
-/// `a[1:2][3]`: where one of several subscripts is a slice all are, `3` from 1, each of a dimension of its own. They are
-/// taken together, as `a[1:2]` alone would be a list whose elements `[3]` tells.
+/// `a[1:2][3]`: where one of several subscripts is a slice all are, `3` from 1, each of a dimension of its own. They
+/// are taken together, as `a[1:2]` alone would be a list whose elements `[3]` tells.
 fn slice_dimensions(expr: &mut ast::Expr) {
     use ast::{AccessExpr, Subscript};
     let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
-    let is_text = |index: &ast::Expr| matches!(index, ast::Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let is_text = |index: &ast::Expr| match index {
+        ast::Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
     let of_lists = |access: &AccessExpr| match access {
         AccessExpr::Dot(_) => false,
         AccessExpr::Subscript(Subscript::Index { index }) => !is_text(index),
@@ -405,6 +410,42 @@ fn limit_by_fetch(query: &mut ast::Query) {
         Some(_) => return,
     }
     query.fetch = None;
+}
+
+/// Parameters of LIMIT and OFFSET are BIGINT where nobody has said so.
+fn count_by_parameters(query: &mut ast::Query) {
+    let Some(ast::LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else { return };
+    for count in limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)) {
+        if matches!(count, ast::Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
+            let parameter = std::mem::replace(count, ast::Expr::Value(Value::Null.into()));
+            *count = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(parameter),
+                data_type: ast::DataType::BigInt(None),
+                array: false,
+                format: None,
+            };
+        }
+    }
+}
+
+/// `x IS NOT DISTINCT FROM 'text'` is `(x = 'text') IS TRUE`, since the text is not NULL: so it takes the type of `x`.
+fn distinct_from_text(expr: &mut ast::Expr) {
+    let is_text = |side: &ast::Expr| match side {
+        ast::Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
+    let (left, right, is_distinct) = match expr {
+        ast::Expr::IsDistinctFrom(left, right) => (left, right, true),
+        ast::Expr::IsNotDistinctFrom(left, right) => (left, right, false),
+        _ => return,
+    };
+    if is_text(left) == is_text(right) {
+        return;
+    }
+    let equal = ast::Expr::BinaryOp { left: left.clone(), op: ast::BinaryOperator::Eq, right: right.clone() };
+    let equal = Box::new(ast::Expr::Nested(Box::new(equal)));
+    *expr = if is_distinct { ast::Expr::IsNotTrue(equal) } else { ast::Expr::IsTrue(equal) };
 }
 
 /// `CAST (x AS VARCHAR(n))` has the first n characters of the text, `CHAR(n)` without the blanks at their end.

@@ -4,7 +4,7 @@
 //! 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is
 //! SQL as DataFusion (sqlparser's generic dialect) reads it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
@@ -69,6 +69,7 @@ mod values;
 mod walk;
 mod windows;
 mod writes;
+mod writing_with;
 mod written_with;
 
 pub(crate) use casts::CAST;
@@ -102,6 +103,7 @@ pub use text::{is_complete, split};
 pub(crate) use upkeep::{GivenUp, Upkeep};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
+pub(crate) use writing_with::WritingStep;
 
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
@@ -122,6 +124,8 @@ pub(crate) enum AnyStatement {
     Sql(Box<Statement>),
     /// `SELECT .. FOR UPDATE` and its like.
     Locking(Box<LockingSelect>),
+    /// A statement whose WITH writes: what is run before it, the tables that it reads if it writes, and itself.
+    WritingWith(Vec<WritingStep>, Vec<ObjectName>, Box<Statement>),
     /// `COPY t | (query) TO 'file'`.
     CopyTo(CopyToStatement),
     /// `COPY t FROM 'file'`.
@@ -202,7 +206,15 @@ impl AnyStatement {
             .build()
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
+        let mut steps = Vec::new();
+        let mut reads = Vec::new();
+        let mut found = Vec::new();
         deep_by(length, || {
+            if let [statement] = statements.make_contiguous() {
+                found = writing_with::taken_off(statement, &mut steps)?;
+                reads = writing_with::read_by_rest(statement);
+            }
+            statements.extend(steps.drain(..));
             statements.iter_mut().try_for_each(written_with::write_out)?;
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
@@ -216,6 +228,9 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(catalog_types::write_out)?;
             statements.iter().try_for_each(complete::check)
         })?;
+        if !found.is_empty() {
+            return writing(statements, found, reads, locks.is_empty());
+        }
         match (statements.pop_front(), statements.is_empty()) {
             (Some(statement), true) if !locks.is_empty() => {
                 Ok(AnyStatement::Locking(Box::new(LockingSelect::of(statement, locks)?)))
@@ -233,6 +248,9 @@ impl AnyStatement {
             AnyStatement::Locking(_) => {
                 Err(Error::Unsupported("SELECT .. FOR UPDATE within another statement is not supported".into()))
             }
+            AnyStatement::WritingWith(..) => Err(Error::Unsupported(
+                "INSERT, UPDATE and DELETE within WITH cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::AlterPlacement(_) | AnyStatement::RenameConstraint(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
@@ -253,6 +271,27 @@ impl AnyStatement {
             }
         }
     }
+}
+
+/// A statement whose WITH writes: the first of these, behind which stand those that were found in its WITH.
+fn writing(
+    statements: VecDeque<Statement>,
+    found: Vec<writing_with::Found>,
+    reads: Vec<ObjectName>,
+    is_unlocked: bool,
+) -> Result<AnyStatement> {
+    if !is_unlocked {
+        return Err(Error::Unsupported("FOR UPDATE or its like beside a WITH that writes".into()));
+    }
+    let mut statements = statements.into_iter();
+    let rest = statements.next().ok_or_else(|| Error::syntax("one statement is expected here"))?;
+    let steps = statements.zip(found).map(|(statement, found)| WritingStep {
+        rows: found.rows,
+        statement: Box::new(statement),
+        writes: found.writes,
+        reads: found.reads,
+    });
+    Ok(AnyStatement::WritingWith(steps.collect(), reads, Box::new(rest)))
 }
 
 /// What a statement's tables are known by before it is planned.

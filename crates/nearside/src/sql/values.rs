@@ -54,7 +54,7 @@ pub(super) fn of_one_type(values: &mut Values) -> Result<()> {
         }
         let to = match typed {
             Some((Kind::Truth, _)) => DataType::Boolean,
-            Some((Kind::Moment | Kind::Time | Kind::Bytes, _)) => {
+            Some((Kind::Moment | Kind::Time | Kind::Bytes | Kind::Span | Kind::Uuid, _)) => {
                 let types = values.rows.iter().filter_map(|row| type_of(&row[column]));
                 // A moment is more than a day.
                 let Some(to) = types.max_by_key(|to| matches!(to, DataType::Timestamp(..))).cloned() else { continue };
@@ -80,6 +80,8 @@ enum Kind {
     Moment,
     Time,
     Bytes,
+    Span,
+    Uuid,
     /// A text whose type nobody has said.
     Written,
 }
@@ -121,6 +123,8 @@ fn kind_of_type(data_type: &DataType) -> Option<Kind> {
         T::Date | T::Timestamp(..) => Some(Kind::Moment),
         T::Time(..) => Some(Kind::Time),
         T::Bytea => Some(Kind::Bytes),
+        T::Interval { .. } => Some(Kind::Span),
+        T::Uuid => Some(Kind::Uuid),
         _ => None,
     }
 }

@@ -20,7 +20,9 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::functions::arrays::innermost;
 use crate::functions::sequences::bound;
+use crate::functions::uuids::UUID;
 use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -124,7 +126,11 @@ pub(crate) fn kept(
 
 /// Plans a default as CREATE TABLE does.
 fn planned(field: &Field, text: &str, context: &PlanContext<'_>) -> Result<Expr> {
-    let column = format!("{} {} DEFAULT {text}", quoted(field.name()), sql_type(field.data_type()));
+    let of = sql_type(field.data_type());
+    // No cast of Arrow's makes UUIDs of a text.
+    let is_of_uuids = *innermost(field.data_type()) == UUID;
+    let value = if is_of_uuids && is_text(text) { format!("CAST({text} AS {of})") } else { text.to_string() };
+    let column = format!("{} {of} DEFAULT {value}", quoted(field.name()));
     let statement = AnyStatement::one(&format!("CREATE TABLE new_column ({column})")).map_err(|error| match error {
         Error::Syntax { .. } => {
             Error::Unsupported(format!("column '{}' cannot have a default: SQL has no name for its type", field.name()))
@@ -140,6 +146,12 @@ fn planned(field: &Field, text: &str, context: &PlanContext<'_>) -> Result<Expr>
         }
         _ => Err(Error::Internal(format!("'{text}' is no default value"))),
     }
+}
+
+/// Whether a default is a text as it is written, and nothing else.
+fn is_text(text: &str) -> bool {
+    let parsed = Parser::new(&SqlDialect).try_with_sql(text).and_then(|mut parser| parser.parse_expr());
+    matches!(parsed, Ok(ast::Expr::Value(value)) if matches!(value.value, ast::Value::SingleQuotedString(_)))
 }
 
 /// Whether something in it is a time of a zone.

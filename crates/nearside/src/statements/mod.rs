@@ -39,4 +39,5 @@ pub(crate) mod upkeep;
 mod viewed;
 pub(crate) mod write;
 pub(crate) mod writer;
+pub(crate) mod writing_with;
 pub(crate) mod written;

@@ -11,7 +11,9 @@ use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
+use crate::functions::texts::nested::is_list;
 use crate::functions::texts::{is_written_here, text_of_value};
+use crate::functions::uuids::UUID;
 use crate::rewrite::assigned::{is_assignable, put_into, written_rows};
 use crate::rewrite::kinds::exactly;
 use crate::run::prepare::{constants, params};
@@ -90,6 +92,12 @@ pub(crate) fn fitting(
     }
     // A time of a zone is read from a text by the session's settings.
     let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_))) && text.is_some();
+    if let Some(text) = text
+        && (*data_type == UUID || is_list(data_type))
+    {
+        // No cast of Arrow's reads these.
+        return read_one(text, data_type).map(Some);
+    }
     if is_declared || is_zoned {
         let cast = Expr::Literal(value.clone(), None).cast_to(data_type, &DFSchema::empty())?;
         return Ok(constants(vec![cast], running)?.pop());

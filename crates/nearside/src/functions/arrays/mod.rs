@@ -63,7 +63,7 @@ pub(super) fn dimensions(data_type: &DataType) -> usize {
 }
 
 /// The innermost type, which is no list.
-pub(super) fn innermost(data_type: &DataType) -> &DataType {
+pub(crate) fn innermost(data_type: &DataType) -> &DataType {
     element(data_type).map_or(data_type, innermost)
 }
 
