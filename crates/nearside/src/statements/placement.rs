@@ -110,7 +110,7 @@ pub(crate) fn resolved(spec: Spec, table: &TableEntry, running: &RunningStatemen
     let schema = &table.base.schema;
     let TableSpec::Parts(parts) = &spec.table else { return table.placement.changed(spec, schema) };
     let By::Like { table: other, columns } = &parts.by else { return table.placement.changed(spec, schema) };
-    let other = Name::resolve(&TableReference::from(other.as_str()))?;
+    let other = running.resolve(&TableReference::from(other.as_str()))?;
     let other = running.catalog.table(&other)?;
     for column in columns {
         column_index(schema, column)?;

@@ -10,7 +10,7 @@ use crate::catalog::Entry;
 use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
-use crate::sql::{WritingStep, object_name};
+use crate::sql::WritingStep;
 use crate::tables::sources::GivenSource;
 
 /// Refuses what would see what another part has written, and has the statement run as a transaction.
@@ -19,10 +19,10 @@ use crate::tables::sources::GivenSource;
 /// It does not yet; a part that writes reads a table that one before it writes.
 pub(crate) fn may_run(steps: &[WritingStep], rest: &[ObjectName], running: &RunningStatement) -> Result<()> {
     for (place, step) in steps.iter().enumerate() {
-        let written = object_name(&step.writes)?;
+        let written = running.named(&step.writes)?;
         let later = steps[place + 1..].iter().flat_map(|step| &step.reads).chain(rest);
         for read in later {
-            let Ok(name) = object_name(read) else { continue };
+            let Ok(name) = running.named(read) else { continue };
             let is_view = matches!(running.catalog.get(&name), Some(Entry::View(_)));
             if name == written || is_view {
                 let what = if is_view { "view" } else { "table" };
