@@ -28,7 +28,19 @@ pub(crate) fn in_sql(message: &str) -> String {
 /// An expression, or an operator's line of EXPLAIN, with literals and types as SQL has them. What stands between single
 /// quotes stays: it is a text of the user's.
 pub(crate) fn expression_in_sql(text: &str) -> String {
-    reworded(text, false)
+    reworded(&without_metadata(text), false)
+}
+
+/// A text without the library's notes of the types of literals, which it writes behind them.
+fn without_metadata(text: &str) -> String {
+    const NOTE: &str = " FieldMetadata { inner: {";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, note)) = rest.split_once(NOTE) {
+        out.push_str(before);
+        rest = note.split_once("} }").map_or("", |(_, behind)| behind);
+    }
+    out + rest
 }
 
 /// The way of both: `whole` messages have names of types by themselves, and quotes around what may be an expression of

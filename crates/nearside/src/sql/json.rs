@@ -72,9 +72,11 @@ impl VisitorMut for Json {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        let names: Vec<Option<String>> = select.projection.iter().map(name_of_item).collect();
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(name) = name_of(expr)
+                && names.iter().flatten().filter(|other| **other == name).count() == 1
             {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
             }
@@ -150,6 +152,15 @@ fn cast_alike(values: &mut Values) {
                 *value = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
             }
         }
+    }
+}
+
+/// The name of an output, as far as it is known here.
+fn name_of_item(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(normalised(alias.clone())),
+        SelectItem::UnnamedExpr(expr) => name_of(expr).or_else(|| output_name(expr)),
+        _ => None,
     }
 }
 

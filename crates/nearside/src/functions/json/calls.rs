@@ -7,24 +7,26 @@ use crate::json::change::{self, Change};
 use crate::json::value::{Value, write_string};
 use crate::json::{fault, normal, scan};
 
-/// Functions behind operators.
-pub(super) const GET: &str = "__nearside_json_get";
-pub(super) const GET_TEXT: &str = "__nearside_json_get_text";
-pub(super) const ELEMENT: &str = "__nearside_json_element";
-pub(super) const ELEMENT_TEXT: &str = "__nearside_json_element_text";
-pub(super) const MEMBER: &str = "__nearside_jsonb_element";
-pub(super) const MEMBER_TEXT: &str = "__nearside_jsonb_element_text";
-pub(super) const PATH: &str = "__nearside_json_path";
-pub(super) const PATH_TEXT: &str = "__nearside_json_path_text";
-pub(super) const CONTAINS: &str = "__nearside_jsonb_contains";
-pub(super) const HAS: &str = "__nearside_jsonb_has";
-pub(super) const HAS_ANY: &str = "__nearside_jsonb_has_any";
-pub(super) const HAS_ALL: &str = "__nearside_jsonb_has_all";
-pub(super) const CONCAT: &str = "__nearside_jsonb_concat";
-pub(super) const WITHOUT_KEY: &str = "__nearside_jsonb_without_key";
-pub(super) const WITHOUT_KEYS: &str = "__nearside_jsonb_without_keys";
-pub(super) const WITHOUT_ELEMENT: &str = "__nearside_jsonb_without_element";
-pub(super) const WITHOUT_PATH: &str = "__nearside_jsonb_without_path";
+/// Functions behind operators. Outputs that are calls of these have no name of their own (`plan::headers`).
+pub(super) const GET: &str = "__json_get";
+pub(super) const GET_TEXT: &str = "__json_get_text";
+pub(super) const ELEMENT: &str = "__json_element";
+pub(super) const ELEMENT_TEXT: &str = "__json_element_text";
+pub(super) const MEMBER: &str = "__jsonb_element";
+pub(super) const MEMBER_TEXT: &str = "__jsonb_element_text";
+pub(super) const PATH: &str = "__json_path";
+/// A subscript, whose output has the name of what it is of.
+pub(super) const SUBSCRIPT: &str = "__nearside_json_subscript";
+pub(super) const PATH_TEXT: &str = "__json_path_text";
+pub(super) const CONTAINS: &str = "__jsonb_contains";
+pub(super) const HAS: &str = "__jsonb_has";
+pub(super) const HAS_ANY: &str = "__jsonb_has_any";
+pub(super) const HAS_ALL: &str = "__jsonb_has_all";
+pub(super) const CONCAT: &str = "__jsonb_concat";
+pub(super) const WITHOUT_KEY: &str = "__jsonb_without_key";
+pub(super) const WITHOUT_KEYS: &str = "__jsonb_without_keys";
+pub(super) const WITHOUT_ELEMENT: &str = "__jsonb_without_element";
+pub(super) const WITHOUT_PATH: &str = "__jsonb_without_path";
 
 pub(super) fn functions() -> Vec<JsonFunction> {
     use Gives as G;
@@ -48,6 +50,7 @@ pub(super) fn functions() -> Vec<JsonFunction> {
         of(MEMBER, &[T::Jsonb, T::Int], G::Jsonb, |row| Ok(found(member(row.text(0), row.int(1))))),
         of(MEMBER_TEXT, &[T::Jsonb, T::Int], G::Text, |row| as_text(member(row.text(0), row.int(1)))),
         of(PATH, &[T::Either, T::Texts], G::Same, |row| Ok(found(at_path(row.text(0), &row.texts(1))))),
+        of(SUBSCRIPT, &[T::Jsonb, T::Texts], G::Jsonb, |row| Ok(found(at_path(row.text(0), &row.texts(1))))),
         of(PATH_TEXT, &[T::Either, T::Texts], G::Text, |row| as_text(at_path(row.text(0), &row.texts(1)))),
         of(CONTAINS, &[T::Jsonb, T::Jsonb], G::Truth, |row| Ok(Out::Truth(row.value(0)?.contains(&row.value(1)?)))),
         of(HAS, &[T::Jsonb, T::Text], G::Truth, |row| Ok(Out::Truth(row.value(0)?.has_key(row.text(1))))),

@@ -11,7 +11,7 @@ use sqlparser::ast::BinaryOperator;
 
 use super::calls::{
     CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, MEMBER, MEMBER_TEXT, PATH,
-    PATH_TEXT, WITHOUT_ELEMENT, WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
+    PATH_TEXT, SUBSCRIPT, WITHOUT_ELEMENT, WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
 };
 use super::{AS_JSONB, Kind, call, kind_of};
 use crate::error::Error;
@@ -219,7 +219,7 @@ impl ExprPlanner for Operators {
             GetFieldAccess::ListIndex { key } => {
                 let key_type = key.get_type(schema)?;
                 match key.as_ref() {
-                    _ if key_type.is_integer() => call(PATH, vec![of, path(cast(*key, DataType::Utf8View))]),
+                    _ if key_type.is_integer() => call(SUBSCRIPT, vec![of, path(cast(*key, DataType::Utf8View))]),
                     _ if key_type.is_string() && kind(&key, schema) == Kind::Other => subscript(of, *key),
                     Expr::Placeholder(_) => subscript(of, of_type(*key, &DataType::Utf8View)),
                     _ => {
@@ -238,7 +238,7 @@ impl ExprPlanner for Operators {
 
 /// A step of a path, which a text is in arrays too.
 fn subscript(of: Expr, key: Expr) -> Expr {
-    call(PATH, vec![of, path(key)])
+    call(SUBSCRIPT, vec![of, path(key)])
 }
 
 fn path(key: Expr) -> Expr {
