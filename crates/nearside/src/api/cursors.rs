@@ -245,8 +245,12 @@ impl Session {
                 format!("a session has {CURSORS_MAX} cursors at most; CLOSE some"),
             ));
         }
-        let is_query = matches!(&query, AnyStatement::Sql(statement) if is_query(statement))
-            || matches!(&query, AnyStatement::Locking(_));
+        if matches!(&query, AnyStatement::Locking(_)) {
+            return Err(Error::Unsupported(
+                "FOR UPDATE or FOR SHARE of a cursor is not supported; lock the rows by a SELECT of their own".into(),
+            ));
+        }
+        let is_query = matches!(&query, AnyStatement::Sql(statement) if is_query(statement));
         let rows = match is_query {
             true => run(query, sql)?,
             false => return Err(Error::syntax("a cursor is declared FOR a query")),

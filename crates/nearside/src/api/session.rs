@@ -308,6 +308,7 @@ impl Session {
         let placement = take_placement(&mut statement)?;
         let rules = take_rules(&mut statement)?;
         let is_local = take_local(&mut statement);
+        let is_temporary = take_temporary(&mut statement);
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
@@ -361,7 +362,8 @@ impl Session {
         let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
-            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut create)) => {
+                create.temporary = is_temporary;
                 let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules };
                 write::create_table(create, placement.as_deref(), definition, running).map(Outcome::Done)
             }
@@ -477,6 +479,20 @@ impl Session {
         }
         all.insert(name, Arc::new(template));
         Ok(Done::new("PREPARE"))
+    }
+}
+
+/// Takes TEMPORARY off CREATE TABLE, which the planner does not read.
+fn take_temporary(statement: &mut Statement) -> bool {
+    match statement {
+        Statement::Statement(inner) => match inner.as_mut() {
+            ast::Statement::CreateTable(create) => {
+                create.on_commit = None;
+                std::mem::take(&mut create.temporary)
+            }
+            _ => false,
+        },
+        _ => false,
     }
 }
 
