@@ -148,9 +148,12 @@ impl ExprPlanner for Operators {
             return Err(refused(&name(&of, left), &op, &name(&by, right)));
         }
         let none = || refused(&name(&of, left), &op, &name(&by, right));
-        let both = left == Kind::Jsonb && right == Kind::Jsonb
-            || left == Kind::Jsonb && untyped
-            || right == Kind::Jsonb && is_untyped(&of);
+        let both = match (left, right) {
+            (Kind::Jsonb, Kind::Jsonb) => true,
+            (Kind::Jsonb, _) => untyped,
+            (_, Kind::Jsonb) => is_untyped(&of),
+            _ => false,
+        };
         let is_path = (is_list(&by_type) && right == Kind::Other) || untyped;
         let is_key = is_text || untyped;
         let planned = match &op {

@@ -115,7 +115,7 @@ fn part<'a>(row: &'a Row<'_>, place: usize) -> &'a str {
 }
 
 fn object(row: &Row<'_>) -> Result<String> {
-    if row.count() % 2 != 0 {
+    if !row.count().is_multiple_of(2) {
         return Err(wrong("the arguments of json_build_object and jsonb_build_object are keys and values in turn"));
     }
     let mut object = String::from("{");
@@ -130,7 +130,7 @@ fn object(row: &Row<'_>) -> Result<String> {
 fn of_texts(row: &Row<'_>) -> Result<String> {
     let first = row.texts(0);
     let pairs: Vec<(Option<&str>, Option<&str>)> = match row.count() {
-        1 if first.len() % 2 != 0 => {
+        1 if !first.len().is_multiple_of(2) => {
             return Err(fault(
                 SqlState::ArraySubscriptError,
                 "an array of keys and values has an even number of elements",
