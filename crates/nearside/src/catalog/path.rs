@@ -101,9 +101,9 @@ impl SearchPath {
         }
         let within = |schema: &str| Name { schema: schema.into(), table: table.into() };
         let found = self.existing(state).map(within).find(|name| is_there(name));
-        // What stands for nothing is looked for in the schema that users see first; in none, where there is none.
-        let first = self.existing(state).find(|schema| !is_temporary(schema)).unwrap_or_default();
-        Ok(found.unwrap_or_else(|| within(first)))
+        // What stands for nothing is told by its name alone, where there is more than the usual schema.
+        let is_usual = self.schemas.as_ref() == [super::DEFAULT_SCHEMA.to_string()];
+        Ok(found.unwrap_or_else(|| within(if is_usual { super::DEFAULT_SCHEMA } else { "" })))
     }
 
     /// The name that something gets which is made.
@@ -230,6 +230,7 @@ mod tests {
         assert_eq!(of("", &state), "");
         state.create_schema("pg_temp_7");
         assert_eq!(of("s", &state), "s");
+        assert_eq!(SearchPath::new(7, "s").resolve(&TableReference::bare("w"), &state).unwrap().schema, "");
         state.put_view(name("pg_temp_7"), view()).unwrap();
         assert_eq!([of("s", &state), of("s, pg_temp", &state)], ["pg_temp_7", "s"]);
         let path = SearchPath::new(7, "nothing");

@@ -19,7 +19,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::placement::changes::{PlacementChange, Report};
 use crate::catalog::placement::spec::{By, ColumnSpec, Deal, Nodes, Spec, TableSpec, Where, wrong};
 use crate::catalog::placement::{TablePlacement, column_index};
-use crate::catalog::{Name, TableEntry, Workers};
+use crate::catalog::{TableEntry, Workers};
 use crate::error::Result;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
