@@ -60,6 +60,9 @@ pub(crate) enum Direction {
     Relative(i64),
 }
 
+/// What these statements begin with.
+const OURS: [&str; 4] = ["declare", "fetch", "move", "close"];
+
 /// The statement, if the tokens are one of these.
 ///
 /// # Errors
@@ -67,7 +70,6 @@ pub(crate) enum Direction {
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<CursorStatement>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(Token::Word(word)) = first.map(|token| &token.token) else { return Ok(None) };
-    const OURS: [&str; 4] = ["declare", "fetch", "move", "close"];
     let Some(which) = OURS.into_iter().find(|own| word.quote_style.is_none() && word.value.eq_ignore_ascii_case(own))
     else {
         return Ok(None);
@@ -232,7 +234,14 @@ impl Words<'_> {
         if !self.is_next("for") {
             return self.expected("FOR and a query");
         }
-        let start = self.parser.peek_token().span.start;
+        // The end has no place of its own, and a cursor of a cursor is none.
+        let next = self.parser.peek_token();
+        let begins = matches!(&next.token, Token::LParen)
+            || matches!(&next.token, Token::Word(word) if !OURS.iter().any(|own| word.value.eq_ignore_ascii_case(own)));
+        if !begins {
+            return self.expected("a query");
+        }
+        let start = next.span.start;
         let rest: Vec<TokenWithSpan> = tokens.iter().filter(|token| token.span.start >= start).cloned().collect();
         let sql = rest.iter().map(ToString::to_string).collect::<String>();
         let piece = ScriptPiece { sql: sql.clone(), start: Position { line: start.line, column: start.column } };
@@ -290,6 +299,7 @@ mod tests {
             "CLOSE",
             "DECLARE c CURSOR",
             "DECLARE c CURSOR FOR",
+            "DECLARE c CURSOR FOR DECLARE d CURSOR FOR SELECT 1",
             "DECLARE c BINARY CURSOR FOR SELECT 1",
             "DECLARE c CURSOR WITH FOR SELECT 1",
             "DECLARE c NO CURSOR FOR SELECT 1",
