@@ -291,7 +291,7 @@ impl OfCatalog {
 
     /// `has_table_privilege([user,] table, what)` and its like: everybody may do everything with what there is.
     fn may(&self, question: &str, args: &[Given]) -> Result<Answer> {
-        if args.iter().any(|arg| *arg == Given::Null) {
+        if args.contains(&Given::Null) {
             return Ok(Answer::Null);
         }
         let of_column = question == "has_column_privilege";

@@ -94,7 +94,7 @@ fn attributes(of: &Relation<'_>, all: &Descriptions) -> Vec<Row> {
     let row = |(at, field): (usize, &arrow::datatypes::FieldRef)| {
         let name = field.name();
         let told = of_field(field);
-        let known = types::of(told.oid).map(|(known, is_array)| (known, is_array));
+        let known = types::of(told.oid);
         let identity = table.and_then(|table| table.rules.identities.get(name));
         let is_computed = table.is_some_and(|table| table.rules.generated.contains_key(name));
         let has_default = identity.is_none() && table.is_some_and(|table| table.defaults.contains_key(name));
