@@ -1,6 +1,7 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
 mod control;
+mod cursor_statements;
 mod cursors;
 pub(crate) mod database;
 pub(crate) mod keyed;

@@ -683,11 +683,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether rows are of a table that outlives sessions.
-    fn lasts(&self, rows: &WrittenRows<'_>) -> bool {
-        !self.state.read().by_id(rows.table).is_some_and(|table| path::is_temporary(&table.name.schema))
-    }
-
     /// Does the long part of committing a version ahead of it, where commits last: see [`Journal::ahead`].
     ///
     /// # Errors

@@ -1,15 +1,16 @@
 //! [`SearchPath`]: in which schemas a session looks names up that have none, as `search_path` says; and the schema of
 //! its temporary tables, which comes before all of them.
 //!
-//! Each session has a schema for temporary tables of its own, `pg_temp_7`, which is made by the first of them, is called
-//! `pg_temp` in its statements, and goes with the session. Nothing in one is told to the log, or is in a checkpoint, a
+//! Each session has a schema for temporary tables of its own, `pg_temp_7`, which is made by the first of them, is
+//! called `pg_temp` in its statements, and goes with the session. Nothing in one is told to the log, or is in a checkpoint, a
 //! backup or an export.
 
 use std::sync::Arc;
 
 use datafusion_common::TableReference;
 
-use super::{CatalogState, Name};
+use super::journal::WrittenRows;
+use super::{Catalog, CatalogState, Name};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
@@ -155,6 +156,13 @@ impl SearchPath {
             return Err(Error::Unsupported("temporary tables of other sessions cannot be used".into()));
         }
         Ok(name)
+    }
+}
+
+impl Catalog {
+    /// Whether rows are of a table that outlives sessions.
+    pub(super) fn lasts(&self, rows: &WrittenRows<'_>) -> bool {
+        !self.state.read().by_id(rows.table).is_some_and(|table| is_temporary(&table.name.schema))
     }
 }
 

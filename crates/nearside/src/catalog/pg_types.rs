@@ -1,5 +1,5 @@
-//! Which of PostgreSQL's types a type of ours is, by its number in PostgreSQL's catalog, and back: for the catalog's own
-//! tables, and for clients on the wire.
+//! Which of PostgreSQL's types a type of ours is, by its number in PostgreSQL's catalog, and back: for the catalog's
+//! own tables, and for clients on the wire.
 
 use std::sync::Arc;
 

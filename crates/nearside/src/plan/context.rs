@@ -184,7 +184,8 @@ impl PlanContext<'_> {
         }
     }
 
-    /// What functions that ask the catalog are answered: the same for all of a statement, which tells equal calls by it.
+    /// What functions that ask the catalog are answered: the same for all of a statement, which tells equal calls by
+    /// it.
     fn answers(&self) -> Arc<dyn Answers> {
         let made = || self.system.answers(self.catalog.state(), self.planner, &self.session);
         Arc::clone(self.answers.get_or_init(made))

@@ -7,10 +7,10 @@ use sqlparser::ast::{
     OrderByKind, Query, Select, SelectItem, SetExpr, Value,
 };
 
-use super::calls::call;
+use super::calls::{call, is_called};
 use super::complete::is_aggregate;
 use super::figured::figured;
-use super::ordinary::{from_query, is_called};
+use super::parsed::from_query;
 use super::{fresh_name, normalised};
 use crate::error::{Error, Result};
 

@@ -18,3 +18,11 @@ pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
         within_group: Vec::new(),
     })
 }
+
+/// Whether a function's name is this one, without quotes and a schema.
+pub(super) fn is_called(name: &ObjectName, wanted: &str) -> bool {
+    match name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|i| i.quote_style.is_none() && i.value.eq_ignore_ascii_case(wanted)),
+        _ => false,
+    }
+}

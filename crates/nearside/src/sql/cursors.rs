@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! DECLARE name [INSENSITIVE | ASENSITIVE] [[NO] SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
-//! FETCH | MOVE [NEXT | PRIOR | FIRST | LAST | ABSOLUTE n | RELATIVE n | n | ALL | FORWARD [n | ALL] | BACKWARD [n | ALL]]
-//!     [FROM | IN] name
+//! FETCH | MOVE [NEXT | PRIOR | FIRST | LAST | ABSOLUTE n | RELATIVE n | n | ALL
+//!     | FORWARD [n | ALL] | BACKWARD [n | ALL]] [FROM | IN] name
 //! CLOSE name | ALL
 //! ```
 

@@ -18,27 +18,25 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, Assignment, AssignmentTarget, BinaryOperator, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, MergeAction, ObjectName, OnConflict,
-    OnConflictAction, OnInsert, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, UnaryOperator, Value, ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
+    FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, MergeAction, OnConflict, OnConflictAction,
+    OnInsert, Query, Select, SelectFlavor, SelectItem, SetExpr, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    WildcardAdditionalOptions,
 };
-use sqlparser::parser::Parser;
 
 use super::array_query::{array_query, listed};
-use super::calls::call;
+use super::calls::{call, is_called};
 use super::mend::{joined, row};
 use super::named_arguments::in_order;
+use super::parsed::from_query;
 use super::scope::binary;
 use super::walk::rewrite;
 use super::written_with::volatile_call;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::like_escape::{LIKE_ESCAPE, with_backslashes};
-use crate::sql::dialect::SqlDialect;
 use crate::sql::{fresh_name, normalised};
 
 /// Columns of grouping sets are not more than these; CUBE has two to their power of sets.
@@ -227,13 +225,6 @@ fn is_keyword(name: &Ident) -> bool {
     name.quote_style.is_none() && ["current_schema", "current_role"].iter().any(is)
 }
 
-pub(super) fn is_called(name: &ObjectName, wanted: &str) -> bool {
-    match name.0.as_slice() {
-        [part] => part.as_ident().is_some_and(|i| i.quote_style.is_none() && i.value.eq_ignore_ascii_case(wanted)),
-        _ => false,
-    }
-}
-
 /// `SET (a, b) = (1, 2)`.
 fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
     let mut all = Vec::with_capacity(assignments.len());
@@ -407,28 +398,6 @@ fn unbracketed(expr: &Expr) -> &Expr {
         Expr::Nested(inner) => unbracketed(inner),
         other => other,
     }
-}
-
-/// `SELECT 1 FROM (query) AS name (columns)`.
-pub(super) fn from_query(query: Query, columns: &[String]) -> Result<Query> {
-    let parsed = Parser::parse_sql(&SqlDialect, "SELECT 1 FROM (SELECT 1) AS x").map_err(DataFusionError::from)?;
-    let Some(ast::Statement::Query(mut outer)) = parsed.into_iter().next() else {
-        return Err(Error::Internal("a query around a query".into()));
-    };
-    if let SetExpr::Select(select) = outer.body.as_mut()
-        && let Some(from) = select.from.first_mut()
-        && let TableFactor::Derived { subquery, alias, .. } = &mut from.relation
-    {
-        **subquery = query;
-        let named = |name: &String| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None };
-        *alias = Some(TableAlias {
-            explicit: true,
-            name: Ident::with_quote('"', fresh_name("rows")),
-            columns: columns.iter().map(named).collect(),
-            at: None,
-        });
-    }
-    Ok(*outer)
 }
 
 /// `(a, b) IN (query)` among the conditions of a WHERE, where what is not known counts as false.

@@ -55,9 +55,15 @@ pub(super) const KNOWN: [Known; 36] = [
     Known { kind: "p", ..known(705, "unknown", "unknown", (-2, false), ("X", false), 0, ("c", "p")) },
     known(1033, "aclitem", "aclitem", (12, false), ("U", false), 1034, ("i", "p")),
     Known { collation: 100, ..known(1042, "bpchar", "character", (-1, false), ("S", false), 1014, ("i", "x")) },
-    Known { collation: 100, ..known(1043, "varchar", "character varying", (-1, false), ("S", false), 1015, ("i", "x")) },
+    Known {
+        collation: 100,
+        ..known(1043, "varchar", "character varying", (-1, false), ("S", false), 1015, ("i", "x"))
+    },
     Known { functions: "date_", ..known(1082, "date", "date", (4, true), ("D", false), 1182, ("i", "p")) },
-    Known { functions: "time_", ..known(1083, "time", "time without time zone", (8, true), ("D", false), 1183, ("d", "p")) },
+    Known {
+        functions: "time_",
+        ..known(1083, "time", "time without time zone", (8, true), ("D", false), 1183, ("d", "p"))
+    },
     Known {
         functions: "timestamp_",
         ..known(1114, "timestamp", "timestamp without time zone", (8, true), ("D", false), 1115, ("d", "p"))
@@ -71,7 +77,11 @@ pub(super) const KNOWN: [Known; 36] = [
     known(2202, "regprocedure", "regprocedure", (4, true), ("N", false), 2207, ("i", "p")),
     known(2205, "regclass", "regclass", (4, true), ("N", false), 2210, ("i", "p")),
     known(2206, "regtype", "regtype", (4, true), ("N", false), 2211, ("i", "p")),
-    Known { kind: "p", functions: "record_", ..known(2249, "record", "record", (-1, false), ("P", false), 2287, ("d", "x")) },
+    Known {
+        kind: "p",
+        functions: "record_",
+        ..known(2249, "record", "record", (-1, false), ("P", false), 2287, ("d", "x"))
+    },
     Known { kind: "p", functions: "void_", ..known(2278, "void", "void", (4, true), ("P", false), 0, ("i", "p")) },
     Known { functions: "uuid_", ..known(2950, "uuid", "uuid", (16, false), ("U", false), 2951, ("c", "p")) },
     Known { functions: "jsonb_", ..known(3802, "jsonb", "jsonb", (-1, false), ("U", false), 3807, ("i", "x")) },
