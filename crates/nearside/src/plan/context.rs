@@ -23,7 +23,6 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
-use crate::catalog::named_types::metadata;
 use crate::catalog::path::SearchPath;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
@@ -65,14 +64,13 @@ impl TypePlanner for OwnTypes {
     }
 }
 
-/// A type that is told by its name alone.
+/// A type of `pg_catalog` that values may be cast to.
 fn named_type(name: &ObjectName) -> Option<Field> {
     let [part] = name.0.as_slice() else { return None };
     let ident = part.as_ident()?;
     match (ident.value.to_lowercase().as_str(), ident.quote_style) {
-        (oid @ "oid", None) => Some(Field::new("", DataType::UInt32, true).with_metadata(metadata(oid))),
-        (name @ "name", None) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata(name))),
-        ("char", Some(_)) => Some(Field::new("", DataType::Utf8View, true).with_metadata(metadata("\"char\""))),
+        ("oid", None) => Some(Field::new("", DataType::UInt32, true)),
+        ("name", None) | ("char", Some(_)) => Some(Field::new("", DataType::Utf8View, true)),
         _ => None,
     }
 }

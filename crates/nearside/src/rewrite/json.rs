@@ -546,6 +546,7 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
             let fields = fields.into_iter().enumerate();
             let fields = fields.flat_map(|(at, field)| [lit(format!("f{}", at + 1)), field]);
             *arg = named_struct().call(fields.collect());
+            changed = true;
         }
     }
     for (arg, takes) in function.args.iter_mut().zip(takes) {
