@@ -2,8 +2,8 @@
 //! its temporary tables, which comes before all of them.
 //!
 //! Each session has a schema for temporary tables of its own, `pg_temp_7`, which is made by the first of them, is
-//! called `pg_temp` in its statements, and goes with the session. Nothing in one is told to the log, or is in a checkpoint, a
-//! backup or an export.
+//! called `pg_temp` in its statements, and goes with the session. Nothing in one is told to the log, or is in a
+//! checkpoint, a backup or an export.
 
 use std::sync::Arc;
 

@@ -540,7 +540,12 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
     }
     let mut changed = false;
     for arg in &mut function.args {
-        if let Expr::ScalarFunction(row) = arg
+        // Under the name that it is written by.
+        let row = match &*arg {
+            Expr::Alias(named) => named.expr.as_ref(),
+            plain => plain,
+        };
+        if let Expr::ScalarFunction(row) = row
             && let Some(fields) = unnamed_fields(row)
         {
             let fields = fields.into_iter().enumerate();
