@@ -136,6 +136,8 @@ pub(crate) fn bound(expr: &Expr, to: Option<&Arc<dyn Sequences>>) -> Expr {
 fn of_verb(name: &'static str, verb: Verb, bound: Option<Arc<dyn Sequences>>) -> Arc<ScalarUDF> {
     let signature = match verb {
         Verb::Last => Signature::nullary(Volatility::Volatile),
+        // It gives no values.
+        Verb::OfColumn => Signature::user_defined(Volatility::Stable),
         _ => Signature::user_defined(Volatility::Volatile),
     };
     Arc::new(ScalarUDF::from(OfSequence { name, verb, signature, bound }))
