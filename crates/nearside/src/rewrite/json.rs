@@ -540,7 +540,7 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
     }
     let mut changed = false;
     for arg in &mut function.args {
-        let row = match arg {
+        let row = match &*arg {
             Expr::Alias(alias) => alias.expr.as_ref(),
             other => other,
         };
