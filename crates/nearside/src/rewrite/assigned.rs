@@ -136,7 +136,8 @@ fn check_json(value: &Expr, to: &Field, schema: &DFSchema) -> Result<()> {
     Err(Error::plan(
         SqlState::DatatypeMismatch,
         format!(
-            "column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or to_{to}(..)"
+            "column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or \
+             to_{to}(..)"
         ),
     ))
 }

@@ -1,5 +1,5 @@
-//! JSON as the planner takes it: casts to JSON and JSONB are calls, since both are texts to it; aggregates are functions
-//! of the list that `array_agg` gives, so that they have its ORDER BY, FILTER and OVER; functions that give rows are
+//! JSON as the planner takes it: casts to JSON and JSONB are calls, since both are texts to it; aggregates are
+//! functions of the list that `array_agg` gives, so that they have its ORDER BY, FILTER and OVER; functions that give rows are
 //! `unnest` of lists.
 //!
 //! # Limits
@@ -254,8 +254,8 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Refuses parameters of which nobody says whether they are texts, which become strings, or JSON: what a client declares
-/// as JSON is a text when it arrives.
+/// Refuses parameters of which nobody says whether they are texts, which become strings, or JSON: what a client
+/// declares as JSON is a text when it arrives.
 fn check_parameters(function: &Function) -> Result<()> {
     let FunctionArguments::List(list) = &function.args else { return Ok(()) };
     for arg in &list.args {
@@ -263,7 +263,8 @@ fn check_parameters(function: &Function) -> Result<()> {
             && let ast::Value::Placeholder(parameter) = &value.value
         {
             let message = format!(
-                "the parameter {parameter} may be a text or JSON; write {parameter}::text, {parameter}::jsonb or the like"
+                "the parameter {parameter} may be a text or JSON; write {parameter}::text, {parameter}::jsonb or the \
+                 like"
             );
             return Err(Error::plan(SqlState::IndeterminateDatatype, message));
         }

@@ -247,7 +247,7 @@ impl JsonFunction {
     }
 
     /// Whether a call may have so many arguments.
-    pub(crate) fn takes_count(&self, count: usize) -> bool {
+    fn takes_count(&self, count: usize) -> bool {
         let all = self.takes.len();
         match self.repeats {
             true => count + 1 >= all,

@@ -67,8 +67,8 @@ pub(crate) fn kind(expr: &Expr, schema: &DFSchema) -> Kind {
     }
 }
 
-/// A text, NULL or parameter whose type nobody has said. A parameter that a client declares as a text, or as JSON, which
-/// is a text by then, is read as what it stands beside.
+/// A text, NULL or parameter whose type nobody has said. A parameter that a client declares as a text, or as JSON,
+/// which is a text by then, is read as what it stands beside.
 pub(crate) fn is_untyped(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(value, None) => value.is_null() || value.data_type().is_string(),
