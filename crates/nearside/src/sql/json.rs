@@ -1,6 +1,6 @@
 //! JSON as the planner takes it: casts to JSON and JSONB are calls, since both are texts to it; aggregates are
-//! functions of the list that `array_agg` gives, so that they have its ORDER BY, FILTER and OVER; functions that give rows are
-//! `unnest` of lists.
+//! functions of the list that `array_agg` gives, so that they have its ORDER BY, FILTER and OVER; functions that give
+//! rows are `unnest` of lists.
 //!
 //! # Limits
 //! DISTINCT in an aggregate of JSON, WITH ORDINALITY, functions that give several columns outside FROM, and those whose
