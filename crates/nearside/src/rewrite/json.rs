@@ -577,7 +577,6 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
             Takes::Jsonb if untyped => call(AS_JSONB, vec![as_text(value)]),
             Takes::Either if untyped => call(AS_JSON, vec![as_text(value)]),
             Takes::Part if fits => value,
-            Takes::Part if untyped && matches!(value, Expr::Placeholder(_)) => return Err(unknown_part(&value)),
             Takes::Part => call(PART, vec![as_text(value)]),
             Takes::Text if untyped => as_text(value),
             Takes::Int if untyped => cast(typed(value, DataType::Int64), DataType::Int64),
@@ -587,9 +586,6 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
                 cast(typed(value, texts.clone()), texts)
             }
             Takes::Any if name == AS_JSON || name == AS_JSONB => of_text(value, of, &data_type, &name)?,
-            Takes::Any if untyped && matches!(value, Expr::Placeholder(_)) && name.starts_with("to_json") => {
-                return Err(unknown_part(&value));
-            }
             Takes::Any => as_text(value),
             _ if fits => value,
             _ => {
@@ -606,13 +602,6 @@ fn of_own(mut function: ScalarFunction, schema: &DFSchema) -> Result<Transformed
         return Err(undefined("array_to_json does not take arguments of these types; use to_json".into()));
     }
     Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
-}
-
-/// A parameter of which nobody says whether it is a text, which becomes a string, or JSON.
-fn unknown_part(parameter: &Expr) -> DataFusionError {
-    let message =
-        format!("the parameter {parameter} may be a text or JSON; write {parameter}::text or {parameter}::jsonb");
-    Error::plan(SqlState::IndeterminateDatatype, message).into_datafusion()
 }
 
 /// The fields of a row that is written as `ROW(..)`: they are called `f1`, `f2` and so on in JSON.

@@ -21,6 +21,7 @@ use super::names::quoted;
 use super::normalised;
 use super::scope::output_name;
 use super::walk::rewrite;
+use crate::error::codes::SqlState;
 use crate::error::instead::advice;
 use crate::error::{Error, Result};
 use crate::functions::json::{AS_JSON, AS_JSONB, ITEM, TYPED};
@@ -49,6 +50,20 @@ const AGGREGATES: [(&str, &str, bool); 4] = [
     ("jsonb_agg", "__nearside_jsonb_agg", false),
     ("json_object_agg", "__nearside_json_object_agg", true),
     ("jsonb_object_agg", "__nearside_jsonb_object_agg", true),
+];
+
+/// Functions that make JSON of any value.
+const OF_VALUES: [&str; 10] = [
+    "to_json",
+    "to_jsonb",
+    "json_build_array",
+    "jsonb_build_array",
+    "json_build_object",
+    "jsonb_build_object",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
 ];
 
 /// Writes what is about JSON as the planner takes it.
@@ -218,6 +233,9 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
         }
         Expr::Function(function) => {
             let Some(name) = called(&function.name) else { return Ok(()) };
+            if OF_VALUES.contains(&name.as_str()) {
+                check_parameters(function)?;
+            }
             if let Some((_, list, _, data_type)) = COLUMN.iter().find(|(known, ..)| *known == name) {
                 let rows = call("unnest", vec![call(list, vec![of_kind(argument(function, &name)?, &name)])]);
                 *expr = typed(rows, data_type);
@@ -232,6 +250,24 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
             }
         }
         _ => {}
+    }
+    Ok(())
+}
+
+/// Refuses parameters of which nobody says whether they are texts, which become strings, or JSON: what a client
+/// declares as JSON is a text when it arrives.
+fn check_parameters(function: &Function) -> Result<()> {
+    let FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    for arg in &list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) = arg
+            && let ast::Value::Placeholder(parameter) = &value.value
+        {
+            let message = format!(
+                "the parameter {parameter} may be a text or JSON; write {parameter}::text, {parameter}::jsonb or the \
+                 like"
+            );
+            return Err(Error::plan(SqlState::IndeterminateDatatype, message));
+        }
     }
     Ok(())
 }
@@ -273,7 +309,7 @@ fn one_argument(args: &[FunctionArg], name: &str) -> Result<Expr> {
     match args {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => Ok(argument.clone()),
         _ => Err(Error::plan(
-            crate::error::codes::SqlState::UndefinedFunction,
+            SqlState::UndefinedFunction,
             format!(
                 "{name}() takes one argument, a value of {}",
                 if name.starts_with("jsonb") { "jsonb" } else { "json" }
@@ -293,7 +329,7 @@ fn of_rows(mut function: Function, name: &str, pairs: bool) -> Result<Expr> {
     let args: Option<Vec<Expr>> = args.collect();
     let Some(args) = args.filter(|args| args.len() == wanted) else {
         let message = format!("{name}() takes {wanted} argument{}", if pairs { "s" } else { "" });
-        return Err(Error::plan(crate::error::codes::SqlState::UndefinedFunction, message));
+        return Err(Error::plan(SqlState::UndefinedFunction, message));
     };
     let part = if pairs { "__nearside_json_pair" } else { ITEM };
     list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call(part, args)))];
