@@ -1,5 +1,6 @@
 //! DECLARE, FETCH, MOVE and CLOSE of a session.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
@@ -63,6 +64,7 @@ impl Session {
             ));
         }
         self.end_cursors();
+        let savepoints = open.as_ref().map_or(0, |open| open.savepoints.load(Ordering::Relaxed));
         let mut cursors = self.shared.cursors.0.lock();
         if cursors.contains_key(&name) {
             return Err(Error::transaction(SqlState::DuplicateCursor, format!("cursor '{name}' already exists")));
@@ -85,8 +87,8 @@ impl Session {
         };
         let Outcome::Rows(stream) = rows else { return Err(Error::Internal("a query without rows".into())) };
         let rows = Rows::of(stream);
-        let of = open.as_ref().filter(|_| !holds).map(Arc::downgrade);
-        cursors.insert(name, Arc::new(Mutex::new(Cursor { rows, scrolls, of })));
+        let of = open.as_ref().map(Arc::downgrade);
+        cursors.insert(name, Arc::new(Mutex::new(Cursor { rows, scrolls, holds, of, savepoints })));
         Ok(Outcome::Done(Done::new("DECLARE CURSOR")))
     }
 
@@ -106,6 +108,25 @@ impl Session {
             Some(cursor) => cursor.of.as_ref().is_none_or(is_open),
             // Somebody takes rows of it.
             None => true,
+        });
+    }
+
+    /// Lets cursors WITH HOLD outlive their transaction, which has committed.
+    pub(super) fn hold_cursors(&self) {
+        for cursor in self.shared.cursors.0.lock().values() {
+            let mut cursor = cursor.lock();
+            if cursor.holds {
+                cursor.of = None;
+            }
+        }
+    }
+
+    /// Ends the cursors that a transaction has declared since a savepoint.
+    pub(super) fn end_cursors_since(&self, transaction: &Arc<Transaction>, savepoint: u64) {
+        self.shared.cursors.0.lock().retain(|_, cursor| {
+            let cursor = cursor.lock();
+            let is_of = cursor.of.as_ref().is_some_and(|of| of.as_ptr() == Arc::as_ptr(transaction));
+            !is_of || cursor.savepoints < savepoint
         });
     }
 

@@ -1,7 +1,7 @@
 //! Cursors: queries whose rows are taken some at a time.
 //!
 //! A cursor has the result of its query, which goes on where it was left, and sees what its statement saw. It ends with
-//! its transaction, unless it is declared WITH HOLD. Rows that were taken are kept where it SCROLLs, and are given up
+//! its transaction, unless it is declared WITH HOLD and that commits, and with a savepoint that is rolled back. Rows that were taken are kept where it SCROLLs, and are given up
 //! otherwise.
 
 use std::collections::HashMap;
@@ -26,8 +26,12 @@ pub(super) struct Cursors(pub(super) Mutex<HashMap<String, Arc<Mutex<Cursor>>>>)
 pub(super) struct Cursor {
     pub(super) rows: Rows,
     pub(super) scrolls: bool,
-    /// The transaction that it ends with; `None` where it outlives it.
+    /// Whether it outlives its transaction where that commits.
+    pub(super) holds: bool,
+    /// The transaction that it ends with; `None` where it was declared outside of one, or has outlived it.
     pub(super) of: Option<Weak<Transaction>>,
+    /// How many savepoints that had made before.
+    pub(super) savepoints: u64,
 }
 
 /// The rows of a query, and where among them a cursor is.

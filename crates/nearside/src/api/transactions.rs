@@ -5,7 +5,7 @@
 //! it never fails for that. In a transaction it may: see docs/sql.md, Transactions.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -346,6 +346,7 @@ impl Session {
         let open = self.inner.transactions.begin(modes.level, modes.is_read_only);
         Arc::new(Transaction {
             open,
+            savepoints: AtomicU64::new(0),
             home: Arc::new(self.inner.catalog.private()),
             state: Mutex::new(state),
             inner: Arc::downgrade(&self.inner),
@@ -456,11 +457,15 @@ impl Session {
                 Ok(())
             }
         };
-        match !commits || !is_usable || committed.is_err() {
-            true => self.put_settings(state.settings.clone()),
-            false => self.end_local_settings(),
+        let is_committed = commits && is_usable && committed.is_ok();
+        match is_committed {
+            true => self.end_local_settings(),
+            false => self.put_settings(state.settings.clone()),
         }
         drop(state);
+        if is_committed {
+            self.hold_cursors();
+        }
         self.end_cursors();
         committed?;
         if chain {
@@ -480,7 +485,13 @@ impl Session {
         let mut state = transaction.state.lock();
         usable(&state)?;
         transaction.open.set_activity(Activity::Idle(Instant::now()));
-        let savepoint = Savepoint { name, step: state.step, content: state.content.clone(), settings: self.settings() };
+        let savepoint = Savepoint {
+            name,
+            number: transaction.savepoints.fetch_add(1, Ordering::Relaxed) + 1,
+            step: state.step,
+            content: state.content.clone(),
+            settings: self.settings(),
+        };
         state.savepoints.push(savepoint);
         Ok(())
     }
@@ -502,6 +513,8 @@ impl Session {
         state.forgiven = state.begun;
         transaction.open.set_failed(false);
         self.put_settings(savepoint.settings);
+        drop(state);
+        self.end_cursors_since(&transaction, savepoint.number);
         Ok(())
     }
 

@@ -24,12 +24,12 @@ pub(crate) trait Answers: Debug + Send + Sync {
     ///
     /// # Errors
     /// A name that stands for nothing.
-    fn answer(&self, question: &str, args: &[Given]) -> crate::error::Result<Answer>;
+    fn answer(&self, question: &str, args: &[Fact]) -> crate::error::Result<Fact>;
 }
 
-/// A value that a function is given.
+/// A value that a function is given, or gives.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Given {
+pub(crate) enum Fact {
     /// A number.
     Number(i64),
     /// A text.
@@ -40,46 +40,33 @@ pub(crate) enum Given {
     Null,
 }
 
-/// What it gives.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Answer {
-    /// A number.
-    Number(i64),
-    /// A text.
-    Text(String),
-    /// Yes or no.
-    Flag(bool),
-    /// NULL.
-    Null,
-}
-
-impl<T: Into<Answer>> From<Option<T>> for Answer {
-    fn from(value: Option<T>) -> Answer {
-        value.map_or(Answer::Null, Into::into)
+impl<T: Into<Fact>> From<Option<T>> for Fact {
+    fn from(value: Option<T>) -> Fact {
+        value.map_or(Fact::Null, Into::into)
     }
 }
 
-impl From<String> for Answer {
-    fn from(text: String) -> Answer {
-        Answer::Text(text)
+impl From<String> for Fact {
+    fn from(text: String) -> Fact {
+        Fact::Text(text)
     }
 }
 
-impl From<&str> for Answer {
-    fn from(text: &str) -> Answer {
-        Answer::Text(text.into())
+impl From<&str> for Fact {
+    fn from(text: &str) -> Fact {
+        Fact::Text(text.into())
     }
 }
 
-impl From<bool> for Answer {
-    fn from(flag: bool) -> Answer {
-        Answer::Flag(flag)
+impl From<bool> for Fact {
+    fn from(flag: bool) -> Fact {
+        Fact::Flag(flag)
     }
 }
 
-impl From<u32> for Answer {
-    fn from(number: u32) -> Answer {
-        Answer::Number(number.into())
+impl From<u32> for Fact {
+    fn from(number: u32) -> Fact {
+        Fact::Number(number.into())
     }
 }
 
@@ -258,14 +245,14 @@ fn taken(of: &DataType) -> Option<DataType> {
     }
 }
 
-fn given(values: &ArrayRef, row: usize) -> Given {
+fn given(values: &ArrayRef, row: usize) -> Fact {
     if values.is_null(row) {
-        return Given::Null;
+        return Fact::Null;
     }
     match values.data_type() {
-        DataType::Boolean => Given::Flag(values.as_boolean().value(row)),
-        DataType::Int64 => Given::Number(values.as_primitive::<Int64Type>().value(row)),
-        _ => Given::Text(values.as_string_view().value(row).into()),
+        DataType::Boolean => Fact::Flag(values.as_boolean().value(row)),
+        DataType::Int64 => Fact::Number(values.as_primitive::<Int64Type>().value(row)),
+        _ => Fact::Text(values.as_string_view().value(row).into()),
     }
 }
 
@@ -332,7 +319,7 @@ impl ScalarUDFImpl for Asked {
             })
             .collect::<Result<Vec<ArrayRef>>>()?;
         let answers = (0..rows).map(|row| {
-            let given: Vec<Given> = columns.iter().map(|values| given(values, row)).collect();
+            let given: Vec<Fact> = columns.iter().map(|values| given(values, row)).collect();
             bound.answer(self.name, &given).map_err(crate::error::Error::into_datafusion)
         });
         let values = collected(self.gives, answers)?;
@@ -343,7 +330,7 @@ impl ScalarUDFImpl for Asked {
     }
 }
 
-fn collected(gives: Gives, answers: impl Iterator<Item = Result<Answer>>) -> Result<ArrayRef> {
+fn collected(gives: Gives, answers: impl Iterator<Item = Result<Fact>>) -> Result<ArrayRef> {
     macro_rules! built {
         ($builder:expr, $kind:pat => $value:expr) => {{
             let mut builder = $builder;
@@ -357,12 +344,12 @@ fn collected(gives: Gives, answers: impl Iterator<Item = Result<Answer>>) -> Res
         }};
     }
     match gives {
-        Gives::Flag => built!(BooleanBuilder::new(), Answer::Flag(flag) => flag),
-        Gives::Text => built!(StringViewBuilder::new(), Answer::Text(text) => text),
-        Gives::Number => built!(Int64Builder::new(), Answer::Number(number) => number),
-        Gives::Named(_) => built!(UInt32Builder::new(), Answer::Number(number) => u32::try_from(number).unwrap_or(0)),
+        Gives::Flag => built!(BooleanBuilder::new(), Fact::Flag(flag) => flag),
+        Gives::Text => built!(StringViewBuilder::new(), Fact::Text(text) => text),
+        Gives::Number => built!(Int64Builder::new(), Fact::Number(number) => number),
+        Gives::Named(_) => built!(UInt32Builder::new(), Fact::Number(number) => u32::try_from(number).unwrap_or(0)),
         Gives::Small => {
-            built!(Int32Builder::new(), Answer::Number(number) => i32::try_from(number).unwrap_or(i32::MAX))
+            built!(Int32Builder::new(), Fact::Number(number) => i32::try_from(number).unwrap_or(i32::MAX))
         }
     }
 }

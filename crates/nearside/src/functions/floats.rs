@@ -25,6 +25,8 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::AnalyzerRule;
 
+use crate::functions::anywhere::{any_node, any_part};
+
 /// Scalar functions that compare their arguments.
 const COMPARING: [&str; 3] = ["nullif", "greatest", "least"];
 
@@ -85,15 +87,7 @@ impl AnalyzerRule for OneZeroConstants {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let schema = DFSchema::empty();
         let constant = |expr: &Expr| !expr.any_column_refs() && !expr.is_volatile();
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                any |= expr.exists(|part| Ok(compares(part) && constant(part)))?;
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if !any {
+        if !any_node(&plan, |node| any_part(node, |part| compares(part) && constant(part)))? {
             return Ok(plan);
         }
         let rewritten = plan.transform_up_with_subqueries(|node| {

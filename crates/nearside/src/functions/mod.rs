@@ -1,6 +1,7 @@
 //! Functions of ours, scalar ones and aggregates, in the meaning of PostgreSQL.
 
 pub(crate) mod any_of_list;
+pub(crate) mod anywhere;
 pub(crate) mod arrays;
 pub(crate) mod asked;
 pub(crate) mod bytes;

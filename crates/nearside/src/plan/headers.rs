@@ -18,7 +18,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::{Column, ScalarValue};
 use datafusion_expr::expr::Alias;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Unnest};
 
 use crate::error::Result;
 use crate::error::types::sql_type;
@@ -129,9 +129,17 @@ fn output(plan: &LogicalPlan, place: usize) -> Name {
             Some(right) if right < node.right.schema().fields().len() => Some(output(&node.right, right)),
             Some(_) => None,
         },
+        LogicalPlan::Unnest(node) => beside_lists(node, place).map(|below| output(&node.input, below)),
         _ => None,
     };
     found.unwrap_or_else(|| Name::own(plan.schema().field(place).name()))
+}
+
+/// Where a column that is no list's stands below.
+fn beside_lists(node: &Unnest, place: usize) -> Option<usize> {
+    let below = *node.dependency_indices.get(place)?;
+    let is_list = node.list_type_columns.iter().any(|(list, _)| *list == below);
+    (!is_list && !node.struct_type_columns.contains(&below)).then_some(below)
 }
 
 fn of_aggregate(node: &Aggregate, place: usize) -> Option<Name> {

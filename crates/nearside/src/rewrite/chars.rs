@@ -14,9 +14,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::datatypes::FieldRef;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Alias, WindowFunction};
 use datafusion_expr::utils::merge_schema;
@@ -25,6 +26,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::lengths::{LENGTH, Length};
 use crate::error::Error;
+use crate::functions::anywhere::{any_node, any_part};
 use crate::rewrite::casts::kept;
 use crate::rewrite::kinds::is_comparison;
 use crate::rewrite::named::named;
@@ -85,18 +87,11 @@ pub(crate) fn padded_column(output: &Alias) -> Option<&Expr> {
 
 /// Whether there are such texts in a plan.
 fn concerns(plan: &LogicalPlan) -> Result<bool> {
-    let mut any = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            any |= scan.source.schema().fields().iter().any(|field| of_field(field.metadata()).is_some());
-        }
-        node.apply_expressions(|expr| {
-            any |= expr.exists(|part| Ok(cast_length(part).is_some()))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(any)
+    let has_length = |field: &FieldRef| of_field(field.metadata()).is_some();
+    any_node(plan, |node| match node {
+        LogicalPlan::TableScan(scan) if scan.source.schema().fields().iter().any(has_length) => Ok(true),
+        node => any_part(node, |part| cast_length(part).is_some()),
+    })
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

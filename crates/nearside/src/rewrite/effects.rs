@@ -10,13 +10,14 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{
     ColumnarValue, Expr, Filter, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SubqueryAlias,
     Volatility,
 };
 
+use crate::functions::anywhere::any_node;
 use crate::functions::sequences::has_effect;
 
 static READS: LazyLock<Arc<ScalarUDF>> =
@@ -34,13 +35,7 @@ pub(crate) fn made(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Projection(projection) => projection.expr.iter().any(calls),
         _ => false,
     };
-    let mut any = false;
-    // Most plans have none.
-    plan.apply_with_subqueries(|node| {
-        any |= is(node);
-        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !any {
+    if !any_node(&plan, |node| Ok(is(node)))? {
         return Ok(plan);
     }
     let made = plan.transform_up_with_subqueries(|node| match node {

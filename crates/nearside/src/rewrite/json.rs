@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, DataFusionError, Result};
 use datafusion_expr::expr::{AggregateFunction, Cast, Placeholder, ScalarFunction, TryCast, WindowFunction};
 use datafusion_expr::utils::merge_schema;
@@ -28,6 +28,7 @@ use crate::catalog::named_types;
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
+use crate::functions::anywhere::{any_node, any_part};
 use crate::functions::json::planner::{CHOICES, HANDED_ON, is_untyped, kind};
 use crate::functions::json::{
     AS_JSON, AS_JSONB, AS_TEXT, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
@@ -63,20 +64,16 @@ impl AnalyzerRule for JsonMeaning {
 
 /// Whether there are such values in a plan.
 fn concerns(plan: &LogicalPlan) -> Result<bool> {
-    let mut any = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            any |= scan.source.schema().fields().iter().any(|field| kind_of(field) != Kind::Other);
+    any_node(plan, |node| match node {
+        LogicalPlan::TableScan(scan)
+            if scan.source.schema().fields().iter().any(|field| kind_of(field) != Kind::Other) =>
+        {
+            Ok(true)
         }
-        node.apply_expressions(|expr| {
-            any |= expr.exists(|part| {
-                Ok(matches!(part, Expr::ScalarFunction(function) if called(&function.func).is_some()))
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(any)
+        node => {
+            any_part(node, |part| matches!(part, Expr::ScalarFunction(function) if called(&function.func).is_some()))
+        }
+    })
 }
 
 fn undefined(message: String) -> DataFusionError {

@@ -12,8 +12,8 @@ use datafusion_optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule
 
 use crate::rewrite::cross_joins::KeyedJoins;
 use crate::rewrite::days::ComparedDays;
-use crate::rewrite::group_keys::TrueGroupKeys;
 use crate::rewrite::subquery_places::SubqueryMarks;
+use crate::rewrite::true_keys::TrueKeys;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 type Rules = Vec<Rule>;
@@ -37,10 +37,9 @@ pub(crate) fn optimizer_rules() -> Rules {
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(folded.map_or(0, |place| place + 1), Arc::new(ComparedDays));
     // Before each rule that asks what depends on what.
-    let asks =
-        |rule: &Rule| ["optimize_projections", "replace_distinct_aggregate", "eliminate_join"].contains(&rule.name());
-    let with_true_keys = |rule: Rule| match asks(&rule) {
-        true => vec![Arc::new(TrueGroupKeys) as Rule, rule],
+    let asks = ["optimize_projections", "replace_distinct_aggregate", "eliminate_join", "eliminate_duplicated_expr"];
+    let with_true_keys = |rule: Rule| match asks.contains(&rule.name()) {
+        true => vec![Arc::new(TrueKeys) as Rule, rule],
         false => vec![rule],
     };
     rules.into_iter().flat_map(with_true_keys).collect()

@@ -4,26 +4,20 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+
+use crate::functions::anywhere::{any_node, any_part};
 
 /// Functions whose arguments are of one type.
 const CHOICES: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 
 /// A plan, as the planner made it, with types for such parameters.
 pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut any = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            any |= expr.exists(|part| Ok(is_concerned(part)))?;
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !any {
+    if !any_node(&plan, |node| any_part(node, is_concerned))? {
         return Ok(plan);
     }
     let typed = plan.transform_up_with_subqueries(|node| {

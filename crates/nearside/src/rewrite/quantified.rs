@@ -39,6 +39,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
 use crate::error::codes::SqlState;
+use crate::functions::anywhere::any_node;
 use crate::sql::fresh_name;
 
 /// The analyzer rule.
@@ -51,12 +52,7 @@ impl AnalyzerRule for QuantifiedComparisons {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            any |= compares(node)?;
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        match any {
+        match any_node(&plan, compares)? {
             true => Ok(plan.transform_up_with_subqueries(rewrite)?.data),
             false => Ok(plan),
         }

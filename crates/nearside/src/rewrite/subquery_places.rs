@@ -20,6 +20,7 @@ use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
+use crate::functions::anywhere::any_node;
 use crate::rewrite::dependent::has_subquery;
 
 /// The analyser's rule: subqueries go where they can be joined.
@@ -32,16 +33,12 @@ impl AnalyzerRule for SubqueryPlaces {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            any |= match node {
-                LogicalPlan::Join(join) => join.filter.as_ref().is_some_and(has_subquery),
-                LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| has_subquery(&key.expr)),
-                _ => false,
-            };
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if !any {
+        let is_one = |node: &LogicalPlan| match node {
+            LogicalPlan::Join(join) => join.filter.as_ref().is_some_and(has_subquery),
+            LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| has_subquery(&key.expr)),
+            _ => false,
+        };
+        if !any_node(&plan, |node| Ok(is_one(node)))? {
             return Ok(plan);
         }
         let moved = plan.transform_up_with_subqueries(|node| match node {

@@ -41,7 +41,7 @@ const fn fixed(name: &'static str, value: &'static str, set: Set, description: &
     Fixed { name, value, description, set }
 }
 
-const FIXED: [Fixed; 16] = [
+const FIXED: [Fixed; 17] = [
     fixed("bytea_output", "hex", Set::To(&["hex"]), "How bytes are written as texts"),
     fixed("client_encoding", "UTF8", Set::To(&["utf8", "utf-8", "unicode"]), "How texts of the client are encoded"),
     fixed(
@@ -50,6 +50,7 @@ const FIXED: [Fixed; 16] = [
         Set::ToListOf(&["iso", "mdy", "us", "noneuro", "noneuropean"]),
         "How days are written, and in which order their parts are read",
     ),
+    fixed("default_table_access_method", "heap", Set::To(&["heap"]), "How tables are kept, as pg_am calls it"),
     fixed("integer_datetimes", "on", Set::Never, "Whether times are integers"),
     fixed("IntervalStyle", "postgres", Set::To(&["postgres"]), "How intervals are written"),
     fixed("is_superuser", "on", Set::Never, "Whether the user may do everything; there are no users"),

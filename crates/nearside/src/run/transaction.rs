@@ -33,6 +33,8 @@ pub(crate) struct Transaction {
     pub home: Arc<Catalog>,
     /// Held while a statement of it runs.
     pub state: Mutex<TransactionState>,
+    /// How many savepoints it has made.
+    pub savepoints: AtomicU64,
     /// The database.
     pub inner: Weak<Inner>,
     /// Rolls it back where nobody has ended it.
@@ -138,6 +140,8 @@ pub(crate) struct SettingsAt {
 #[derive(Debug, Clone)]
 pub(crate) struct Savepoint {
     pub name: String,
+    /// Which of the transaction's it is, from 1.
+    pub number: u64,
     /// The last step before it.
     pub step: u64,
     pub content: Content,

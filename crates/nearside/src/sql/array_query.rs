@@ -12,6 +12,7 @@ use super::complete::is_aggregate;
 use super::figured::figured;
 use super::parsed::from_query;
 use super::{fresh_name, normalised};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
 /// The query of `ARRAY(query)`.
@@ -89,6 +90,24 @@ fn list_of_rows(query: &Query) -> Result<Query> {
     Ok(around)
 }
 
+/// The name of what a query gives, of several the first one's, and what it is.
+fn output(body: &SetExpr) -> Option<(String, Expr)> {
+    match body {
+        SetExpr::Select(select) => match select.projection.first()? {
+            SelectItem::UnnamedExpr(expr) => Some((figured(expr), expr.clone())),
+            SelectItem::ExprWithAlias { expr, alias } => Some((normalised(alias.clone()), expr.clone())),
+            _ => None,
+        },
+        SetExpr::SetOperation { left, .. } => output(left),
+        SetExpr::Query(query) => output(&query.body),
+        SetExpr::Values(_) => {
+            let name = "column1";
+            Some((name.into(), Expr::Identifier(Ident::new(name))))
+        }
+        _ => None,
+    }
+}
+
 /// What the rows of a query with ORDER BY are ordered by, as columns of what is around it: the one that it gives, or
 /// further ones that are added to it.
 fn ordered(query: &mut Query, columns: &mut Vec<String>) -> Result<Vec<OrderByExpr>> {
@@ -98,23 +117,26 @@ fn ordered(query: &mut Query, columns: &mut Vec<String>) -> Result<Vec<OrderByEx
         )))
     };
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return refused("ALL") };
-    let output = match query.body.as_ref() {
-        SetExpr::Select(select) => select.projection.first().and_then(|item| match item {
-            SelectItem::UnnamedExpr(expr) => Some((figured(expr), Some(expr.clone()))),
-            SelectItem::ExprWithAlias { expr, alias } => Some((normalised(alias.clone()), Some(expr.clone()))),
-            _ => None,
-        }),
-        _ => None,
-    };
+    let output = output(&query.body);
     let is_output = |key: &Expr| match key {
-        Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if number == "1"),
-        Expr::Identifier(name) => output.as_ref().is_none_or(|(known, _)| *known == normalised(name.clone())),
-        key => output.as_ref().is_some_and(|(_, expr)| expr.as_ref() == Some(key)),
+        Expr::Identifier(name) => output.as_ref().is_some_and(|(known, _)| *known == normalised(name.clone())),
+        key => output.as_ref().is_some_and(|(_, expr)| *expr == *key),
     };
     let mut all = Vec::with_capacity(keys.len());
     let mut further = Vec::new();
     for key in keys {
-        let column = match is_output(&key.expr) {
+        let is_first = match &key.expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) if number == "1" => true,
+                Value::Number(number, _) => {
+                    let message = format!("ORDER BY position {number} is not in select list: ARRAY(query) has one");
+                    return Err(Error::plan(SqlState::InvalidColumnReference, message));
+                }
+                _ => false,
+            },
+            key => is_output(key),
+        };
+        let column = match is_first {
             true => columns[0].clone(),
             false => {
                 let name = fresh_name("key");

@@ -74,7 +74,13 @@ impl VisitorMut for Plain {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         match expr {
-            Expr::Cast { data_type, .. } => plain_type(data_type),
+            Expr::Cast { expr: inner, data_type, .. } => {
+                plain_type(data_type);
+                if is_first_character(data_type) {
+                    let whole = std::mem::replace(inner.as_mut(), null());
+                    **inner = first_character(whole);
+                }
+            }
             Expr::TypedString(typed) => plain_type(&mut typed.data_type),
             Expr::Collate { expr: inner, collation } if is_by_bytes(collation) => {
                 let inner = std::mem::replace(inner.as_mut(), Expr::value(ast::Value::Null));
@@ -104,6 +110,27 @@ impl VisitorMut for Plain {
 
 fn null() -> Expr {
     Expr::value(ast::Value::Null)
+}
+
+/// Whether a type is `"char"`, whose values have one character.
+fn is_first_character(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Custom(name, _) => {
+            own_name(name).is_some_and(|name| name.quote_style.is_some() && name.value == "char")
+        }
+        _ => false,
+    }
+}
+
+fn first_character(whole: Expr) -> Expr {
+    let length = ast::CharacterLength::IntegerLength { length: 1, unit: None };
+    Expr::Cast {
+        kind: ast::CastKind::Cast,
+        expr: Box::new(whole),
+        data_type: DataType::Varchar(Some(length)),
+        array: false,
+        format: None,
+    }
 }
 
 /// Whether texts are compared by their bytes in a collation.

@@ -81,9 +81,10 @@ pub(crate) fn is_of_none(state: &CatalogState, table: &TableEntry, column: &str,
         Some((of, key)) => Err(Error::plan(
             SqlState::DependentObjectsStillExist,
             format!(
-                "column '{column}' cannot be {verb}: foreign key '{}' of table '{}' is about it; drop that first",
+                "column '{column}' cannot be {verb}: foreign key '{}' of table '{}' is about it; drop that first{}",
                 key.name,
-                of.shown()
+                of.shown(),
+                if verb == "dropped" { ", or write CASCADE" } else { "" }
             ),
         )),
         None => Ok(()),

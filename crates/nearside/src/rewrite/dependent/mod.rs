@@ -39,6 +39,7 @@ use datafusion_functions_aggregate::expr_fn::{count, first_value};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::functions::anywhere::any_node;
 use crate::rewrite::null_keys::not_null;
 use crate::rewrite::volatile::calls_volatile;
 use crate::sql::{Wish, fresh_name};
@@ -60,12 +61,9 @@ impl AnalyzerRule for DependentJoins {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            any |= matches!(node, LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty());
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if any { joined(plan) } else { Ok(plan) }
+        let is =
+            |node: &LogicalPlan| matches!(node, LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty());
+        if any_node(&plan, |node| Ok(is(node)))? { joined(plan) } else { Ok(plan) }
     }
 }
 

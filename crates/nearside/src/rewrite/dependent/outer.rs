@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, LogicalPlan, Projection, Subquery, TableScan};
 
 use arrow::datatypes::FieldRef;
 
+use crate::functions::anywhere::any_node;
 use crate::sql::fresh_name;
 use crate::tables::sources::WorkSource;
 
@@ -58,15 +59,10 @@ impl Outer {
 
     /// Whether a plan reads what a step does.
     fn reads_work(&self, plan: &LogicalPlan) -> Result<bool> {
-        let mut any = false;
         if self.works.is_empty() {
-            return Ok(any);
+            return Ok(false);
         }
-        plan.apply_with_subqueries(|node| {
-            any |= matches!(node, LogicalPlan::TableScan(scan) if self.work(scan).is_some());
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        Ok(any)
+        any_node(plan, |node| Ok(matches!(node, LogicalPlan::TableScan(scan) if self.work(scan).is_some())))
     }
 
     /// The same columns, carried by others.

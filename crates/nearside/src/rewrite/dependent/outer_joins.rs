@@ -17,6 +17,7 @@ use datafusion_expr::{Expr, Filter, Join, JoinConstraint, LogicalPlan, Projectio
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::functions::anywhere::any_node;
 use crate::rewrite::dependent::lateral_query;
 use crate::rewrite::dependent::outer::Outer;
 use crate::rewrite::dependent::push::projected;
@@ -41,12 +42,7 @@ impl AnalyzerRule for OuterJoins {
             }
             _ => false,
         };
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            any |= is_one(node);
-            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })?;
-        if !any {
+        if !any_node(&plan, |node| Ok(is_one(node)))? {
             return Ok(plan);
         }
         let moved = plan.transform_up_with_subqueries(|node| match node {

@@ -11,7 +11,7 @@ use super::world::{Of, Relation, World};
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
-use crate::functions::catalog_asked::{Answer, Answers, Given, NAME_OF, NUMBER_OF};
+use crate::functions::catalog_asked::{Answers, Fact, NAME_OF, NUMBER_OF};
 use crate::functions::quoting::ident;
 use crate::functions::session::USER as USER_NAME;
 use crate::sql::parts_of_text;
@@ -80,31 +80,31 @@ impl OfCatalog {
 }
 
 impl Answers for OfCatalog {
-    fn answer(&self, question: &str, args: &[Given]) -> Result<Answer> {
+    fn answer(&self, question: &str, args: &[Fact]) -> Result<Fact> {
         if let Some(of) = question.strip_prefix(NAME_OF) {
-            return Ok(number(args).map_or(Answer::Null, |number| self.name_of(of, number).into()));
+            return Ok(number(args).map_or(Fact::Null, |number| self.name_of(of, number).into()));
         }
         if let Some(of) = question.strip_prefix(NUMBER_OF) {
-            return self.number_of(of, args.first().unwrap_or(&Given::Null));
+            return self.number_of(of, args.first().unwrap_or(&Fact::Null));
         }
         // All of them are NULL of NULL.
-        if args.first() == Some(&Given::Null) {
-            return Ok(Answer::Null);
+        if args.first() == Some(&Fact::Null) {
+            return Ok(Fact::Null);
         }
         if let Some(of) = question.strip_prefix("to_") {
             return Ok(match args.first() {
-                Some(Given::Text(text)) => self.found(of, text)?.into(),
-                _ => Answer::Null,
+                Some(Fact::Text(text)) => self.found(of, text)?.into(),
+                _ => Fact::Null,
             });
         }
         if question.starts_with("has_") && question.ends_with("_privilege") {
             return self.may(question, args);
         }
-        let is_short = matches!(args.last(), Some(Given::Flag(true)));
+        let is_short = matches!(args.last(), Some(Fact::Flag(true)));
         Ok(match question {
             "format_type" => {
                 let modifier = match args.get(1) {
-                    Some(Given::Number(modifier)) => Some(*modifier),
+                    Some(Fact::Number(modifier)) => Some(*modifier),
                     _ => None,
                 };
                 number(args).map(|oid| types::format_type(oid, modifier)).into()
@@ -112,7 +112,7 @@ impl Answers for OfCatalog {
             "pg_get_userbyid" => match number(args) {
                 Some(oid) if oid == i64::from(USER) => USER_NAME.into(),
                 Some(oid) => format!("unknown (OID={oid})").into(),
-                None => Answer::Null,
+                None => Fact::Null,
             },
             "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
             "pg_type_is_visible" => {
@@ -121,8 +121,8 @@ impl Answers for OfCatalog {
             question if question.ends_with("_is_visible") => true.into(),
             // Expressions are kept as texts.
             "pg_get_expr" => match args.first() {
-                Some(Given::Text(text)) => text.as_str().into(),
-                _ => Answer::Null,
+                Some(Fact::Text(text)) => text.as_str().into(),
+                _ => Fact::Null,
             },
             "pg_get_constraintdef" => {
                 let world = self.world();
@@ -133,7 +133,7 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 match self.relation(&args[0], &world)?.map(|of| of.of) {
                     Some(Of::View(view)) => format!(" {};", view.sql).into(),
-                    _ => Answer::Null,
+                    _ => Fact::Null,
                 }
             }
             "pg_relation_is_publishable" | "row_security_active" | "pg_is_other_temp_schema" => false.into(),
@@ -143,37 +143,37 @@ impl Answers for OfCatalog {
             "pg_total_relation_size" => self.size(args, true, true)?,
             "pg_database_size" => {
                 let bytes: u64 = self.bytes(|_, _| true).values().map(|(table, index)| table + index).sum();
-                Answer::Number(i64::try_from(bytes).unwrap_or(i64::MAX))
+                Fact::Number(i64::try_from(bytes).unwrap_or(i64::MAX))
             }
             "pg_encoding_to_char" => match number(args) {
                 Some(6) => "UTF8".into(),
                 Some(0) => "SQL_ASCII".into(),
                 Some(_) => "".into(),
-                None => Answer::Null,
+                None => Fact::Null,
             },
             "pg_char_to_encoding" => match &args[0] {
-                Given::Text(name) if ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str()) => {
-                    Answer::Number(6)
+                Fact::Text(name) if ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str()) => {
+                    Fact::Number(6)
                 }
-                _ => Answer::Number(-1),
+                _ => Fact::Number(-1),
             },
             "getdatabaseencoding" | "pg_client_encoding" => "UTF8".into(),
             "pg_has_role" => true.into(),
             "pg_my_temp_schema" => {
                 let temporary = self.path.iter().find(|schema| schema.starts_with("pg_temp"));
-                Answer::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
+                Fact::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
             }
             "pg_collation_for" => "\"C\"".into(),
             // Rules, triggers, partitions, signatures of functions: there are none, or nothing is told of them.
-            _ => Answer::Null,
+            _ => Fact::Null,
         })
     }
 }
 
-fn number(args: &[Given]) -> Option<i64> {
+fn number(args: &[Fact]) -> Option<i64> {
     match args.first()? {
-        Given::Number(number) => Some(*number),
-        Given::Text(text) => text.trim().parse().ok(),
+        Fact::Number(number) => Some(*number),
+        Fact::Text(text) => text.trim().parse().ok(),
         _ => None,
     }
 }
@@ -184,10 +184,10 @@ fn no_such(kind: &'static str, name: &str) -> Error {
 
 impl OfCatalog {
     /// What a number or a name of a relation stands for.
-    fn relation<'w>(&self, given: &Given, world: &'w World<'_>) -> Result<Option<Relation<'w>>> {
+    fn relation<'w>(&self, given: &Fact, world: &'w World<'_>) -> Result<Option<Relation<'w>>> {
         Ok(match given {
-            Given::Number(oid) => world.relation(*oid),
-            Given::Text(text) => match text.trim().parse::<i64>() {
+            Fact::Number(oid) => world.relation(*oid),
+            Fact::Text(text) => match text.trim().parse::<i64>() {
                 Ok(oid) => world.relation(oid),
                 Err(_) => {
                     let (schema, name) = parts(text)?;
@@ -218,20 +218,20 @@ impl OfCatalog {
     }
 
     /// `x::regclass` and its like.
-    fn number_of(&self, of: &str, given: &Given) -> Result<Answer> {
+    fn number_of(&self, of: &str, given: &Fact) -> Result<Fact> {
         if of == "regproc" {
             return self.function_name(given);
         }
         let text = match given {
-            Given::Number(number) => return Ok(Answer::Number(*number)),
-            Given::Text(text) => text.trim(),
-            _ => return Ok(Answer::Null),
+            Fact::Number(number) => return Ok(Fact::Number(*number)),
+            Fact::Text(text) => text.trim(),
+            _ => return Ok(Fact::Null),
         };
         if text == "-" {
-            return Ok(Answer::Number(0));
+            return Ok(Fact::Number(0));
         }
         if let Ok(number) = text.parse() {
-            return Ok(Answer::Number(number));
+            return Ok(Fact::Number(number));
         }
         let found = self.found(of, text)?.ok_or_else(|| match of {
             "regclass" => self.no_relation(text),
@@ -239,14 +239,14 @@ impl OfCatalog {
             "regnamespace" => no_such("schema", text),
             _ => no_such("role", text),
         })?;
-        Ok(Answer::Number(found.into()))
+        Ok(Fact::Number(found.into()))
     }
 
     /// `x::regproc`, which is the name itself.
-    fn function_name(&self, given: &Given) -> Result<Answer> {
+    fn function_name(&self, given: &Fact) -> Result<Fact> {
         let world = self.world();
         Ok(match given {
-            Given::Text(text) => {
+            Fact::Text(text) => {
                 let name = text.strip_prefix("pg_catalog.").unwrap_or(text);
                 let is_of_type = types::pg_type().iter().flatten().any(|(column, value)| {
                     matches!(*column, "typinput" | "typoutput" | "typreceive" | "typsend")
@@ -257,12 +257,12 @@ impl OfCatalog {
                     false => return Err(no_such("function", name)),
                 }
             }
-            Given::Number(0) => "-".into(),
-            Given::Number(number) => {
+            Fact::Number(0) => "-".into(),
+            Fact::Number(number) => {
                 let is_it = |name: &&String| i64::from(world.numbers.function(name)) == *number;
                 self.functions.iter().find(is_it).map_or_else(|| number.to_string(), String::clone).into()
             }
-            _ => Answer::Null,
+            _ => Fact::Null,
         })
     }
 
@@ -290,14 +290,14 @@ impl OfCatalog {
     }
 
     /// `has_table_privilege([user,] table, what)` and its like: everybody may do everything with what there is.
-    fn may(&self, question: &str, args: &[Given]) -> Result<Answer> {
-        if args.contains(&Given::Null) {
-            return Ok(Answer::Null);
+    fn may(&self, question: &str, args: &[Fact]) -> Result<Fact> {
+        if args.contains(&Fact::Null) {
+            return Ok(Fact::Null);
         }
         let of_column = question == "has_column_privilege";
         let with_user = args.len() == if of_column { 4 } else { 3 };
         if with_user
-            && let Given::Text(user) = &args[0]
+            && let Fact::Text(user) = &args[0]
             && user != USER_NAME
             && user != "public"
         {
@@ -310,11 +310,11 @@ impl OfCatalog {
                 Ok(self.relation(what, &world)?.map(|_| true).into())
             }
             "has_schema_privilege" => match what {
-                Given::Text(name) if self.world().numbers.schema(name) == 0 => Err(no_such("schema", name)),
+                Fact::Text(name) if self.world().numbers.schema(name) == 0 => Err(no_such("schema", name)),
                 _ => Ok(true.into()),
             },
             "has_database_privilege" => match what {
-                Given::Text(name) if name != CATALOG => Err(no_such("database", name)),
+                Fact::Text(name) if name != CATALOG => Err(no_such("database", name)),
                 _ => Ok(true.into()),
             },
             _ => Ok(true.into()),
@@ -322,13 +322,13 @@ impl OfCatalog {
     }
 
     /// `pg_get_indexdef(index, column, is short)`: the statement, or the column.
-    fn index(&self, args: &[Given], is_short: bool) -> Answer {
+    fn index(&self, args: &[Fact], is_short: bool) -> Fact {
         let world = self.world();
         let Some(Of::Index(table, index)) = number(args).and_then(|oid| world.relation(oid)).map(|of| of.of) else {
-            return Answer::Null;
+            return Fact::Null;
         };
         match args.get(1) {
-            Some(Given::Number(place)) if *place > 0 => {
+            Some(Fact::Number(place)) if *place > 0 => {
                 let column = usize::try_from(*place - 1).ok().and_then(|place| index.columns.get(place));
                 column.map_or_else(String::new, |column| ident(column)).into()
             }
@@ -349,13 +349,13 @@ impl OfCatalog {
         bytes
     }
 
-    fn size(&self, args: &[Given], of_table: bool, of_indexes: bool) -> Result<Answer> {
+    fn size(&self, args: &[Fact], of_table: bool, of_indexes: bool) -> Result<Fact> {
         let world = self.world();
-        let Some(of) = self.relation(&args[0], &world)? else { return Ok(Answer::Null) };
+        let Some(of) = self.relation(&args[0], &world)? else { return Ok(Fact::Null) };
         let (table, is_index) = match of.of {
             Of::Table(table) => (table, false),
             Of::Index(table, _) => (table, true),
-            _ => return Ok(Answer::Number(0)),
+            _ => return Ok(Fact::Number(0)),
         };
         let all = self.bytes(|schema, name| schema == table.name.schema && name == table.name.table);
         let (rows, indexes) = all.values().next().copied().unwrap_or_default();
@@ -363,7 +363,7 @@ impl OfCatalog {
             true => indexes,
             false => u64::from(of_table) * rows + u64::from(of_indexes) * indexes,
         };
-        Ok(Answer::Number(i64::try_from(bytes).unwrap_or(i64::MAX)))
+        Ok(Fact::Number(i64::try_from(bytes).unwrap_or(i64::MAX)))
     }
 }
 

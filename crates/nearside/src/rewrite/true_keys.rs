@@ -1,24 +1,27 @@
-//! What groups depend on, as far as it is true.
+//! Which columns determine others, as far as it is true.
 //!
-//! DataFusion leaves columns out of a GROUP BY that depend on others of it, as those of a table on its key. It takes
-//! what determines some columns of an aggregate's input for what determines all of its output: of
-//! `(SELECT DISTINCT a FROM t) x JOIN u ON .. GROUP BY x.a, u.c`, grouped once more, it would keep `x.a` alone. This
-//! rule takes such dependencies from the plan before they are used.
+//! DataFusion leaves columns out of GROUP BY and ORDER BY that depend on others of it, as those of a table on its key.
+//! It takes what determines some columns of an aggregate's input for what determines all of its output: of
+//! `(SELECT DISTINCT a FROM t) x JOIN u ON .. GROUP BY x.a, u.c`, grouped once more, it would keep `x.a` alone. And it
+//! takes keys of what lists come from for keys of their elements: of `SELECT id, unnest(list) AS e .. ORDER BY id, e`
+//! it would order by `id` alone. This rule takes such dependencies from the plan before they are used.
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, FunctionalDependence, FunctionalDependencies, Result};
 use datafusion_expr::{Aggregate, LogicalPlan};
 use datafusion_optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::functions::anywhere::any_node;
+
 /// The optimizer rule.
 #[derive(Debug, Default)]
-pub(crate) struct TrueGroupKeys;
+pub(crate) struct TrueKeys;
 
-impl OptimizerRule for TrueGroupKeys {
+impl OptimizerRule for TrueKeys {
     fn name(&self) -> &str {
-        "true_group_keys"
+        "true_keys"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
@@ -32,17 +35,10 @@ impl OptimizerRule for TrueGroupKeys {
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let is_wrong = |node: &LogicalPlan| match node {
             LogicalPlan::Aggregate(grouped) => kept(grouped).is_some(),
+            LogicalPlan::Unnest(unnest) => !unnest.schema.functional_dependencies().is_empty(),
             _ => false,
         };
-        let mut any = false;
-        plan.apply_with_subqueries(|node| {
-            any |= is_wrong(node);
-            Ok(match any {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })?;
-        if !any {
+        if !any_node(&plan, |node| Ok(is_wrong(node)))? {
             return Ok(Transformed::no(plan));
         }
         // What stands above took its dependencies from below.
@@ -53,6 +49,12 @@ impl OptimizerRule for TrueGroupKeys {
                     grouped.schema = Arc::new(schema);
                 }
                 Ok(Transformed::yes(LogicalPlan::Aggregate(grouped)))
+            }
+            LogicalPlan::Unnest(mut unnest) => {
+                let none = FunctionalDependencies::empty();
+                let schema = DFSchema::clone(&unnest.schema).with_functional_dependencies(none)?;
+                unnest.schema = Arc::new(schema);
+                Ok(Transformed::yes(LogicalPlan::Unnest(unnest)))
             }
             other => Ok(Transformed::yes(other)),
         })
