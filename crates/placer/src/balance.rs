@@ -4,31 +4,30 @@ use crate::Lies;
 use crate::decide::Placer;
 use crate::decision::{Decision, Reason};
 use crate::group::Scene;
-use crate::limits::{
-    AS_GOOD, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN, UNBALANCED_MIN,
-};
+use crate::limits::{AS_GOOD, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN};
 use crate::memory::Room;
-use crate::plan::{Loads, Place, is_unbalanced};
+use crate::plan::{Loads, Place, is_hotter};
 
 impl Placer {
-    /// Moves, divides and exchanges items until no node is much hotter than others, or nothing helps.
+    /// Moves, divides and exchanges items until no node is hotter than the mean by more than `least`, as a part of it, or
+    /// nothing helps.
     ///
     /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
     /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before:
     /// the best end counts.
-    pub(crate) fn balance(&mut self, scene: &Scene, loads: Loads) -> Vec<Decision> {
+    pub(crate) fn balance(&mut self, scene: &Scene, loads: Loads, least: f64) -> Vec<Decision> {
         let (before, node, mean) = (loads.peak(), loads.hottest(), loads.mean());
-        let mut plans = vec![self.plan(scene, &loads, Vec::new())];
-        if is_unbalanced(&plans[0].1) {
-            let is_hot = |node: &usize| loads.utilisation(*node) > (1.0 + UNBALANCED_MIN) * mean;
+        let mut plans = vec![self.plan(scene, (&loads, least), Vec::new())];
+        if is_hotter(&plans[0].1, least) {
+            let is_hot = |node: &usize| loads.utilisation(*node) > (1.0 + least) * mean;
             for hot in (0..scene.nodes.len()).filter(is_hot) {
                 let left = PLANS_MAX.saturating_sub(plans.len());
                 for first in self.first_steps(scene, &loads, hot).into_iter().take(left) {
-                    plans.push(self.plan(scene, &loads, vec![first]));
+                    plans.push(self.plan(scene, (&loads, least), vec![first]));
                 }
             }
             for first in self.divided(scene, &loads) {
-                plans.push(self.plan(scene, &loads, first));
+                plans.push(self.plan(scene, (&loads, least), first));
             }
         }
         let peak = |plan: &(Vec<Place>, Loads)| plan.1.peak();
@@ -39,7 +38,7 @@ impl Placer {
         let order = |plan: &(Vec<Place>, Loads)| (ranges_of(&plan.0), bytes_of(&plan.0));
         let Some((places, after)) = as_good.min_by_key(order) else { return Vec::new() };
         let gained = (before - after.peak()) * HORIZON_PERIODS * scene.seconds;
-        let wanted = GAIN_MIN + FURTHER_GAIN_MIN * places.len().saturating_sub(1) as f64;
+        let wanted = GAIN_MIN * least + FURTHER_GAIN_MIN * places.len().saturating_sub(1) as f64;
         if after.peak() > (1.0 - wanted) * before || gained < cost(bytes_of(&places), scene) {
             return Vec::new();
         }
@@ -62,7 +61,7 @@ impl Placer {
 
     /// What is done one after the other after some first steps, each for the hottest node as it is then, and the loads
     /// in the end. A later step for an item takes the place of an earlier one.
-    fn plan(&self, scene: &Scene, loads: &Loads, first: Vec<Place>) -> (Vec<Place>, Loads) {
+    fn plan(&self, scene: &Scene, (loads, least): (&Loads, f64), first: Vec<Place>) -> (Vec<Place>, Loads) {
         let (before, mut room) = (loads, Room::new(&scene.nodes));
         let (mut loads, mut done) = (loads.clone(), first);
         done.iter().for_each(|place| loads.put(place.item, &place.to));
@@ -70,7 +69,7 @@ impl Placer {
             return (Vec::new(), before.clone());
         }
         for _ in 0..2 * scene.items.len() {
-            if !is_unbalanced(&loads) {
+            if !is_hotter(&loads, least) {
                 break;
             }
             let node = loads.hottest();
@@ -83,7 +82,7 @@ impl Placer {
                 }
             }
             let best = steps.iter().map(|step| step.0).fold(f64::INFINITY, f64::min);
-            if best > (1.0 + UNBALANCED_MIN) * loads.mean() {
+            if best > (1.0 + least) * loads.mean() {
                 steps.extend(self.exchanges(scene, (&loads, &room), node, &largest));
             }
             let Some(best) = steps.iter().map(|step| step.0).min_by(f64::total_cmp) else { break };

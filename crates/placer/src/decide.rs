@@ -4,13 +4,38 @@ use crate::copies;
 use crate::decision::{Copies, Decision, Reason};
 use crate::group::Scene;
 use crate::history::History;
-use crate::limits::{BUSY_MIN, FULL_MIN, ITEMS_MAX, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_PERIODS};
+use crate::limits::{
+    BUSY_MIN, CHANCE_ERRORS, FULL_MIN, ITEMS_MAX, SLIGHT_MIN, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_MIN,
+    UNBALANCED_PERIODS,
+};
 use crate::memory::{Memory, Room};
-use crate::plan::{Loads, Place, is_unbalanced};
+use crate::plan::{Loads, Place, is_hotter};
 use crate::throughput::Throughput;
 use crate::trial::Trial;
 use crate::undo::{Moved, Undo};
 use crate::{Item, ItemId, Lies, Observation};
+
+/// What tells a slight imbalance from chance: of a node in windows of [`SLIGHT_PERIODS`] in a row, in each of which it
+/// was hotter than the mean.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    /// By how much, in all, as parts of the mean; and the variance of that by chance.
+    excess: f64,
+    variance: f64,
+}
+
+impl Evidence {
+    fn add(&mut self, excess: f64, error: f64) {
+        *self = match excess > SLIGHT_MIN {
+            true => Evidence { excess: self.excess + excess, variance: self.variance + error * error },
+            false => Evidence::default(),
+        };
+    }
+
+    fn is_enough(&self) -> bool {
+        self.excess > CHANCE_ERRORS * self.variance.sqrt() && self.excess > SLIGHT_MIN
+    }
+}
 
 /// Decides, period by period.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +47,8 @@ pub struct Placer {
     undo: Undo,
     /// Periods in a row with a strongly unbalanced load.
     unbalanced: u32,
+    /// By node, what tells that a slight imbalance is no chance.
+    evidence: Vec<Evidence>,
     /// Periods since the last decision or plan, and how many of them had an unbalanced load by themselves.
     slightly: (u32, u32),
 }
@@ -37,7 +64,7 @@ impl Placer {
         let loads = Loads::new(observation, &self.history);
         self.throughput.observe(observation, &loads);
         self.memory.observe(observation);
-        let was_seen = Loads::is_seen(observation, is_unbalanced);
+        let was_seen = Loads::is_seen(observation, SLIGHT_MIN);
         let mut decisions = self.copies(observation, &loads, true);
         if decisions.is_empty() {
             decisions = self.make_room(observation, &loads);
@@ -53,14 +80,18 @@ impl Placer {
         }
         let mut plan = Vec::new();
         if self.undo.may_plan(&self.throughput, self.history.period()) {
-            plan = self.strongly(observation, &loads);
-            if plan.is_empty() && self.would_be_idle(&loads) {
+            let is_idle = self.would_be_idle(&loads);
+            let waits = is_idle && self.is_to_try(observation, &loads);
+            if !waits {
+                plan = self.strongly(observation, &loads);
+            }
+            if plan.is_empty() && is_idle {
                 let decisions = self.try_out(observation, &loads);
                 if !decisions.is_empty() {
                     return self.tried(decisions);
                 }
             }
-            if plan.is_empty() {
+            if plan.is_empty() && !waits {
                 plan = self.slightly(observation, was_seen);
             }
         }
@@ -78,7 +109,7 @@ impl Placer {
         if !decisions.is_empty() {
             return self.begun(decisions);
         }
-        if was_seen || is_unbalanced(&loads) { Vec::new() } else { self.put_together(observation, &loads) }
+        if was_seen || is_hotter(&loads, SLIGHT_MIN) { Vec::new() } else { self.put_together(observation, &loads) }
     }
 
     /// Something is decided that nothing else is to be judged by.
@@ -103,6 +134,16 @@ impl Placer {
         self.throughput.used() * loads.peak() < FULL_MIN * loads.mean()
     }
 
+    /// Whether a trial is under way, or would begin if enough periods were seen.
+    fn is_to_try(&self, observation: &Observation, loads: &Loads) -> bool {
+        if loads.mean() < BUSY_MIN {
+            return false;
+        }
+        let (scene, loads) = self.scene(observation, loads);
+        let may = |item: usize, to: &[usize]| self.may_decide(&scene, item) && self.may_go(&scene, item, to);
+        !self.trial.to_divide(&scene, &self.history, (&loads, &self.throughput), &may).is_empty()
+    }
+
     /// A plan with which less is read than before goes back.
     fn give_back(&mut self, observation: &Observation) -> Vec<Decision> {
         let (lost, read) = self.undo.lost(&self.throughput, self.history.period());
@@ -124,6 +165,7 @@ impl Placer {
     /// What was seen before says little about what comes.
     fn is_moved(&mut self) {
         (self.unbalanced, self.slightly) = (0, (0, 0));
+        self.evidence.clear();
         self.history.forget_means();
     }
 
@@ -159,7 +201,7 @@ impl Placer {
 
     /// What to do about a load that few periods tell to be unbalanced.
     fn strongly(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
-        if !Loads::is_seen(observation, is_strong) || !is_strong(loads) {
+        if !Loads::is_seen(observation, STRONG_MIN) || !is_hotter(loads, STRONG_MIN) {
             self.unbalanced = 0;
             return Vec::new();
         }
@@ -170,7 +212,7 @@ impl Placer {
         // Also where nothing helps: what has to be tried is tried again after as many periods.
         self.unbalanced = 0;
         let (scene, loads) = self.scene(observation, loads);
-        self.balance(&scene, loads)
+        self.balance(&scene, loads, UNBALANCED_MIN)
     }
 
     /// What to do about one that only many periods tell.
@@ -183,11 +225,33 @@ impl Placer {
         }
         self.slightly = (0, 0);
         let loads = Loads::mean_of(observation, &self.history);
-        if 2 * seen < periods || !is_unbalanced(&loads) {
+        if 2 * seen < periods || !is_hotter(&loads, SLIGHT_MIN) {
+            self.evidence.clear();
             return Vec::new();
         }
         let (scene, loads) = self.scene(observation, &loads);
-        self.balance(&scene, loads)
+        if !self.is_no_chance(&scene, &loads) {
+            return Vec::new();
+        }
+        self.balance(&scene, loads, SLIGHT_MIN)
+    }
+
+    /// Whether what was seen of a node in some windows of [`SLIGHT_PERIODS`] in a row is more than chance makes.
+    fn is_no_chance(&mut self, scene: &Scene, loads: &Loads) -> bool {
+        let seconds = f64::from(SLIGHT_PERIODS) * scene.seconds;
+        // A statement reads all of an item at most.
+        let reads = |group: usize| {
+            let members = scene.members[group].iter();
+            let read: f64 = members.map(|member| self.history.read(member.id).all).sum();
+            read * seconds / scene.items[group].bytes.max(1) as f64
+        };
+        let reads: Vec<f64> = (0..scene.items.len()).map(reads).collect();
+        let found = loads.excess(&reads);
+        self.evidence.resize(found.len(), Evidence::default());
+        for (evidence, (excess, error)) in self.evidence.iter_mut().zip(found) {
+            evidence.add(excess, error);
+        }
+        self.evidence.iter().any(Evidence::is_enough)
     }
 
     /// Groups of what is read, those that most is read of, and what they take.
@@ -248,6 +312,7 @@ impl Placer {
         (self.throughput, self.trial) = (Throughput::default(), Trial::default());
         self.undo.disturbed();
         self.slightly = (0, 0);
+        self.evidence.clear();
         self.history.forget_loads();
     }
 
@@ -323,9 +388,4 @@ impl Placer {
         }
         decisions
     }
-}
-
-fn is_strong(loads: &Loads) -> bool {
-    let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
-    hottest >= BUSY_MIN && hottest - mean > STRONG_MIN * mean
 }

@@ -8,6 +8,10 @@ pub const BUSY_MIN: f64 = 0.2;
 /// is left below it is so much of the throughput at most (95% of the best placement are wanted, see [`GAIN_MIN`]).
 pub const UNBALANCED_MIN: f64 = 0.05;
 
+/// The same where many periods tell it ([`SLIGHT_PERIODS`], [`CHANCE_ERRORS`]) and what items take is known so much
+/// better: what few periods tell of an item is a tenth or two off, and what is decided by that leaves some percent.
+pub const SLIGHT_MIN: f64 = 0.03;
+
 /// From so much more than the mean on, as a part of it, three periods tell that it is no chance
 /// ([`UNBALANCED_PERIODS`]); less takes more of them ([`SLIGHT_PERIODS`]): of some hundred statements a second that are
 /// drawn at random, one node of several gets a tenth more than the mean in most periods, and for as long as they queue
@@ -21,9 +25,14 @@ pub const UNBALANCED_PERIODS: u32 = 3;
 /// Periods over which a load has to be slightly unbalanced in the mean, half of them by themselves as well.
 pub const SLIGHT_PERIODS: u32 = 16;
 
-/// The hottest node must give so much less after a decision, as a part of what it gives: what is less is not worth
-/// moving anything.
-pub const GAIN_MIN: f64 = 0.04;
+/// A slight imbalance has to be so many times what it would be by chance (a standard error), as which statements come
+/// is drawn at random: each reads all of an item at most, so what was read came of so many draws at least. What one
+/// window of [`SLIGHT_PERIODS`] does not tell, several in a row do. Nodes are several, so three would be too few.
+pub const CHANCE_ERRORS: f64 = 4.0;
+
+/// The hottest node must give so much less after a decision, as a part of what it gives: so much of how much hotter than
+/// the mean it has to be at least. What is less is not worth moving anything.
+pub const GAIN_MIN: f64 = 0.8;
 
 /// And so much less for each further item that goes: what takes many moves to mend a little is left.
 pub const FURTHER_GAIN_MIN: f64 = 0.01;
@@ -59,6 +68,10 @@ pub const UNDO_PERIODS: u32 = TRIAL_PERIODS;
 /// So much less has to be read after a plan, as a part, for all of it to go back: what costs less than moving it twice
 /// within [`HORIZON_PERIODS`] may, and ranges that cost their statements a few percent are no reason to.
 pub const UNDO_LOSS_MIN: f64 = 0.1;
+
+/// So much more has to be read after a plan, as a part; else no other is made for this load, for it would gain as
+/// little and put off a trial again and again.
+pub const PLAN_GAIN_MIN: f64 = TRIAL_GAIN_MIN;
 
 /// And so many times as much as the standard error of the difference, by how much periods differ from each other:
 /// where some statements a second are read, single periods say nothing.

@@ -1,7 +1,7 @@
 //! Loads of nodes as they are, and as they would be.
 
 use crate::history::{History, Resource};
-use crate::limits::{AS_GOOD, BUSY_MIN, UNBALANCED_MIN};
+use crate::limits::{AS_GOOD, BUSY_MIN, FULL_MIN};
 use crate::{Item, ItemId, Lies, Node, Observation};
 
 /// What each item takes from each node per second of one resource, and what nodes have of it.
@@ -35,14 +35,16 @@ impl Loads {
     fn scarcer(observation: &Observation, load: &dyn Fn(ItemId, Resource) -> f64) -> Loads {
         let of = [Resource::Memory, Resource::Cpus].map(|resource| Loads::of(observation, load, resource));
         let [memory, cpus] = of;
-        if cpus.peak() > memory.peak() { cpus } else { memory }
+        // Where a node's memory gives all that it has, cpus have as much more to do as there is who waits for it.
+        let is_full = memory.peak() >= FULL_MIN;
+        if cpus.peak() > memory.peak() && !is_full { cpus } else { memory }
     }
 
     /// Whether the period itself, without those before it, has its load on few nodes.
-    pub(crate) fn is_seen(observation: &Observation, is_unbalanced: fn(&Loads) -> bool) -> bool {
+    pub(crate) fn is_seen(observation: &Observation, least: f64) -> bool {
         let mut alone = History::default();
         alone.observe(observation);
-        is_unbalanced(&Loads::new(observation, &alone))
+        is_hotter(&Loads::new(observation, &alone), least)
     }
 
     /// What groups of items take together.
@@ -103,6 +105,26 @@ impl Loads {
     /// What an item takes from a node, as a part of what the node gives.
     pub(crate) fn share(&self, item: usize, node: usize) -> f64 {
         self.of_items[item][node] / self.of_nodes[node].max(f64::MIN_POSITIVE)
+    }
+
+    /// How much hotter than the mean each node is, as a part of the mean, and how far it would be by chance alone (a
+    /// standard error): `reads` is how often each item has been read at least.
+    pub(crate) fn excess(&self, reads: &[f64]) -> Vec<(f64, f64)> {
+        let (mean, all) = (self.mean(), self.capacity.iter().sum::<f64>());
+        let of_node = |node: usize| {
+            let capacity = self.capacity[node];
+            if capacity == 0.0 || mean == 0.0 {
+                return (0.0, 0.0);
+            }
+            // A read more or less of an item changes what the node takes, and the mean of all.
+            let by_item = self.of_items.iter().zip(reads).filter(|(_, reads)| **reads > 0.0);
+            let variance = by_item.map(|(of_item, reads)| {
+                let apart = of_item[node] / capacity - of_item.iter().sum::<f64>() / all;
+                apart * apart / reads
+            });
+            ((self.utilisation(node) - mean) / mean, variance.sum::<f64>().sqrt() / mean)
+        };
+        (0..self.capacity.len()).map(of_node).collect()
     }
 
     /// What an item takes of the resource per second.
@@ -194,10 +216,10 @@ impl Loads {
     }
 }
 
-/// Whether some node is hotter than others, and busy.
-pub(crate) fn is_unbalanced(loads: &Loads) -> bool {
+/// Whether some node is hotter than the mean by more than that, as a part of it, and busy.
+pub(crate) fn is_hotter(loads: &Loads, least: f64) -> bool {
     let (hottest, mean) = (loads.utilisation(loads.hottest()), loads.mean());
-    hottest >= BUSY_MIN && hottest - mean > UNBALANCED_MIN * mean
+    hottest >= BUSY_MIN && hottest - mean > least * mean
 }
 
 fn divided(load: f64, on: &[usize], nodes: usize) -> Vec<f64> {

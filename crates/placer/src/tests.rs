@@ -2,6 +2,7 @@
 //! its bandwidth decides how many there are per second.
 
 mod apart;
+mod chance;
 mod copies;
 mod memory;
 mod together;

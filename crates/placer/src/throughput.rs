@@ -35,6 +35,13 @@ pub(crate) struct Before {
     shares: BTreeMap<ItemId, f64>,
 }
 
+impl Before {
+    /// What these items had of what was read.
+    pub(crate) fn share_of<'a>(&self, items: impl Iterator<Item = &'a ItemId>) -> f64 {
+        items.filter_map(|id| self.shares.get(id)).sum()
+    }
+}
+
 impl Throughput {
     /// Takes a period in.
     pub(crate) fn observe(&mut self, observation: &Observation, loads: &Loads) {

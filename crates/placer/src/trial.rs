@@ -24,6 +24,8 @@ struct Tried {
     before: Before,
     /// What was divided: from where, to where.
     items: Vec<Moved>,
+    /// How much of what was read was read of that.
+    share: f64,
 }
 
 /// See the module.
@@ -45,7 +47,8 @@ impl Trial {
             return Vec::new();
         }
         let is_same = throughput.is_same_load(&tried.before);
-        let has_failed = is_same && throughput.read() < (1.0 + TRIAL_GAIN_MIN) * tried.before.read;
+        let least = 1.0 + TRIAL_GAIN_MIN * tried.share;
+        let has_failed = is_same && throughput.read() < least * tried.before.read;
         let tried = self.tried.take();
         throughput.disturbed();
         tried.filter(|_| has_failed).map_or_else(Vec::new, |tried| tried.items)
@@ -60,12 +63,26 @@ impl Trial {
         (loads, throughput): (&Loads, &Throughput),
         may: &dyn Fn(usize, &[usize]) -> bool,
     ) -> Vec<(Place, Reason)> {
-        let is_seen = throughput.busy() >= TRIAL_PERIODS && throughput.periods() >= TRIAL_PERIODS;
-        if self.tried.is_some() || !is_seen {
+        match throughput.periods() >= TRIAL_PERIODS {
+            true => self.to_divide(scene, history, (loads, throughput), may),
+            false => Vec::new(),
+        }
+    }
+
+    /// The same, however few periods were seen.
+    pub(crate) fn to_divide(
+        &self,
+        scene: &Scene,
+        history: &History,
+        (loads, throughput): (&Loads, &Throughput),
+        may: &dyn Fn(usize, &[usize]) -> bool,
+    ) -> Vec<(Place, Reason)> {
+        if self.tried.is_some() {
             return Vec::new();
         }
         let mean = throughput.used();
-        let is_idle = mean < FULL_MIN;
+        let is_busy = throughput.busy() >= throughput.periods().min(TRIAL_PERIODS);
+        let is_idle = mean < FULL_MIN && is_busy;
         let why = |item: usize| match (is_idle, apart(scene, history, item)) {
             (_, Some(remote)) => Some(Reason::Apart { remote }),
             (true, None) => Some(Reason::Idle { mean }),
@@ -97,9 +114,8 @@ impl Trial {
                 break;
             }
         }
-        // Equal ranges are no good where nodes are not alike.
-        let most = (1.0 + UNBALANCED_MIN) * loads.mean();
-        let most = if is_idle { most } else { most.max(loads.peak()) };
+        // Equal ranges are no good where nodes are not alike; what is not divided may leave a node as hot as it is.
+        let most = ((1.0 + UNBALANCED_MIN) * loads.mean()).max(loads.peak());
         if loads.peak_with(&places) > most {
             return Vec::new();
         }
@@ -108,7 +124,8 @@ impl Trial {
 
     /// That is tried now.
     pub(crate) fn begun(&mut self, before: Before, items: Vec<Moved>) {
-        self.tried = Some(Tried { before, items });
+        let share = before.share_of(items.iter().map(|(id, ..)| id)).min(1.0);
+        self.tried = Some(Tried { before, items, share });
     }
 }
 

@@ -10,7 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{LOST_MAX, REMEMBERED_PERIODS, UNBALANCED_PERIODS, UNDO_ERRORS, UNDO_LOSS_MIN, UNDO_PERIODS};
+use crate::limits::{
+    LOST_MAX, PLAN_GAIN_MIN, REMEMBERED_PERIODS, UNBALANCED_PERIODS, UNDO_ERRORS, UNDO_LOSS_MIN, UNDO_PERIODS,
+};
 use crate::throughput::{Before, Throughput};
 use crate::{Decision, ItemId};
 
@@ -57,6 +59,11 @@ impl Undo {
         self.watched = Some(Watched::Plan(throughput.before(period), items));
     }
 
+    fn remember(&mut self, before: Before) {
+        self.lost.truncate(LOST_MAX - 1);
+        self.lost.insert(0, before);
+    }
+
     /// What is to go back, as less is read with it, and what is read of what was, as a part.
     pub(crate) fn lost(&mut self, throughput: &Throughput, period: u64) -> (Vec<Moved>, f64) {
         let nothing = (Vec::new(), 1.0);
@@ -70,13 +77,16 @@ impl Undo {
                 let loss = before.read - read;
                 let is_clear = loss > UNDO_LOSS_MIN * before.read && loss > UNDO_ERRORS * throughput.error(&before);
                 if !is_clear {
+                    // What gained nothing stays, but more of the same gains nothing either.
+                    if -loss < PLAN_GAIN_MIN * before.read {
+                        self.remember(before);
+                    }
                     return nothing;
                 }
                 let half = (before.read + read) / 2.0;
                 let of_before = read / before.read;
                 self.watched = Some(Watched::Back(throughput.before(period), items.clone(), half));
-                self.lost.truncate(LOST_MAX - 1);
-                self.lost.insert(0, before);
+                self.remember(before);
                 (items, of_before)
             }
             Some(Watched::Back(before, items, half)) if throughput.is_same_load(&before) && read < half => {

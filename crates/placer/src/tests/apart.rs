@@ -3,8 +3,9 @@
 use super::*;
 
 /// Four nodes with an item each, of which three quarters are read from other nodes while they lie apart: cpus are busy
-/// waiting then, and so much is read of what could be; `together` is whether tasks read all of them.
-fn run(together: bool, apart: f64, periods: usize) -> (Machine, Vec<(usize, Decision)>) {
+/// waiting then, for so many seconds, and so much is read of what could be; `together` is whether tasks read all of
+/// them.
+fn run_with(together: bool, (apart, busy): (f64, f64), periods: usize) -> (Machine, Vec<(usize, Decision)>) {
     let mut machine = Machine::new(vec![1e9; 4], &[1.0; 4]);
     let (mut placer, mut random) = (Placer::default(), Random::new(1));
     let mut all = Vec::new();
@@ -14,7 +15,7 @@ fn run(together: bool, apart: f64, periods: usize) -> (Machine, Vec<(usize, Deci
         let mut observation = machine.observe(most, &mut random);
         for (place, item) in observation.items.iter_mut().enumerate().filter(|_| is_apart) {
             item.remote = item.served.iter().sum::<u64>() * 3 / 4;
-            item.busy[place] = 4.0;
+            item.busy[place] = busy;
         }
         if together {
             let bytes = observation.items[0].served.iter().sum::<u64>() * 2;
@@ -26,6 +27,19 @@ fn run(together: bool, apart: f64, periods: usize) -> (Machine, Vec<(usize, Deci
         all.extend(decisions.into_iter().map(|decision| (period, decision)));
     }
     (machine, all)
+}
+
+fn run(together: bool, apart: f64, periods: usize) -> (Machine, Vec<(usize, Decision)>) {
+    run_with(together, (apart, 4.0), periods)
+}
+
+/// What comes over links leaves nodes idle: neither their memory nor their cpus are busy.
+#[test]
+fn what_lies_apart_is_seen_where_nodes_are_idle() {
+    let (machine, decided) = run_with(true, (0.05, 0.3), 100);
+    assert_eq!(decided.len(), 4, "{decided:?}");
+    assert!(decided.iter().all(|(_, of)| matches!(of.reason, Reason::Apart { .. })), "{decided:?}");
+    assert!(machine.items.iter().all(|item| item.lies == [0, 1, 2, 3]));
 }
 
 #[test]

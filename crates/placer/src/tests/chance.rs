@@ -1,0 +1,173 @@
+//! What chance, or waiting, makes of loads, and plans that gain nothing.
+
+use super::*;
+use crate::history::History;
+use crate::plan::Loads;
+
+/// Sixteen items of four nodes, of which so many statements a period ask at random.
+struct Drawn {
+    machine: Machine,
+    statements: usize,
+}
+
+impl Drawn {
+    fn new(weights: [f64; 4]) -> Drawn {
+        let weights: Vec<f64> = (0..16).map(|item| weights[item % 4]).collect();
+        Drawn { machine: Machine::new(vec![1e9; 4], &weights), statements: 400 }
+    }
+
+    /// How often each item is asked for in a period.
+    fn counts(&self, random: &mut Random) -> Vec<u64> {
+        let all: f64 = self.machine.items.iter().map(|item| item.weight).sum();
+        let mut counts = vec![0; self.machine.items.len()];
+        for _ in 0..self.statements {
+            let mut left = random.unit() * all;
+            let drawn = self.machine.items.iter().position(|item| {
+                left -= item.weight;
+                left < 0.0
+            });
+            counts[drawn.unwrap_or(0)] += 1;
+        }
+        counts
+    }
+
+    /// A period in which they were drawn; nodes have little more to give than they are asked for.
+    fn observe(&self, random: &mut Random) -> Observation {
+        let mut observation = self.machine.observe(0.0, random);
+        for (item, count) in observation.items.iter_mut().zip(self.counts(random)) {
+            let Lies::Ranges(on) = &item.lies else { continue };
+            on.iter().for_each(|node| item.served[*node] = count * item.bytes / on.len() as u64);
+        }
+        let asked = (self.statements << 20) as f64 / 4.0;
+        observation.nodes.iter_mut().for_each(|node| node.bandwidth = asked / 0.97);
+        observation
+    }
+
+    fn run(&mut self, periods: usize, seed: u64) -> Vec<Decision> {
+        let (mut placer, mut random) = (Placer::default(), Random::new(seed));
+        let mut all = Vec::new();
+        for _ in 0..periods {
+            let decisions = placer.decide(&self.observe(&mut random));
+            self.machine.carry_out(&decisions);
+            all.extend(decisions);
+        }
+        all
+    }
+}
+
+#[test]
+fn chance_moves_nothing() {
+    for seed in 0..20 {
+        assert_eq!(Drawn::new([1.0; 4]).run(200, seed), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_more_than_chance_is_mended() {
+    for seed in 0..20 {
+        let mut drawn = Drawn::new([1.24, 1.0, 1.0, 1.0]);
+        assert!(!drawn.run(200, seed).is_empty(), "seed {seed}");
+        let mut demand = drawn.machine.demand(&drawn.machine.items.iter().map(|of| &of.lies[..]).collect::<Vec<_>>());
+        demand.sort_by(f64::total_cmp);
+        assert!(demand[3] < 1.13 * demand.iter().sum::<f64>() / 4.0, "seed {seed}: {demand:?}");
+    }
+}
+
+/// The error that is computed is what many draws differ by.
+#[test]
+fn the_error_is_that_of_many_draws() {
+    let mut random = Random::new(1);
+    for divided in [0, 3, 8] {
+        let mut drawn = Drawn::new([1.0; 4]);
+        drawn.machine.items.iter_mut().take(divided).for_each(|item| item.lies = vec![0, 1, 2, 3]);
+        let loads = |observation: &Observation| {
+            let mut alone = History::default();
+            alone.observe(observation);
+            Loads::new(observation, &alone)
+        };
+        let reads = vec![drawn.statements as f64 / 16.0; 16];
+        let found: Vec<(f64, f64)> = (0..2000).map(|_| loads(&drawn.observe(&mut random)).excess(&reads)[0]).collect();
+        let mean = |of: &dyn Fn(&(f64, f64)) -> f64| found.iter().map(of).sum::<f64>() / found.len() as f64;
+        let excess = mean(&|(excess, _)| *excess);
+        let drawn_error = mean(&|(of, _)| (of - excess).powi(2)).sqrt();
+        let ratio = mean(&|(_, error)| *error) / drawn_error;
+        assert!((0.9..1.1).contains(&ratio), "{divided} divided: {ratio}");
+    }
+}
+
+/// Memory of all nodes gives all that it has; where more wait for it, cpus are busier, which is no load of their own.
+#[test]
+fn who_waits_for_memory_is_no_load_of_cpus() {
+    let machine = Machine::new(vec![1e9; 4], &[1.0; 8]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    for period in 0..100 {
+        let mut observation = machine.observe(f64::INFINITY, &mut random);
+        for (place, item) in observation.items.iter_mut().enumerate() {
+            item.busy[place % 4] = if place % 4 == 0 { 2.0 } else { 1.4 };
+        }
+        assert_eq!(placer.decide(&observation), [], "period {period}");
+    }
+}
+
+/// One client: its statement has a node to itself, and the others have nothing to do, wherever items lie whole.
+#[test]
+fn where_no_node_is_full_items_are_divided_and_not_moved() {
+    let mut machine = Machine::new(vec![1e9; 4], &[1.0, 1.0, 0.0, 0.0, 1.0, 1.0]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let half = 0.5 * machine.throughput();
+    let mut decided = Vec::new();
+    for _ in 0..100 {
+        let is_divided = machine.items.iter().all(|item| item.weight == 0.0 || item.lies.len() == 4);
+        let rate = if is_divided { 4.0 * half } else { half };
+        let decisions = placer.decide(&machine.observe(rate, &mut random));
+        machine.carry_out(&decisions);
+        decided.extend(decisions);
+    }
+    assert_eq!(decided.len(), 4, "{decided:?}");
+    assert!(decided.iter().all(|of| matches!(of.reason, Reason::Idle { .. }) && of.to.len() == 4), "{decided:?}");
+}
+
+/// Whatever is moved, one node takes more than the others: that is found out once.
+#[test]
+fn a_plan_that_gains_nothing_is_not_followed_by_others() {
+    let mut machine = Machine::new(vec![1e9; 4], &[1.0; 8]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let mut decided = Vec::new();
+    for period in 0..400 {
+        let mut observation = machine.observe(f64::INFINITY, &mut random);
+        // Cpus of the node that the first item lies on, whichever that is, take longer.
+        for (item, of) in observation.items.iter_mut().zip(&machine.items) {
+            item.served.iter_mut().for_each(|bytes| *bytes /= 2);
+            let is_slow = |node: &usize| machine.items[0].lies.contains(node);
+            of.lies.iter().for_each(|node| item.busy[*node] = if is_slow(node) { 2.0 } else { 1.2 });
+        }
+        let decisions = placer.decide(&observation);
+        machine.carry_out(&decisions);
+        decided.extend(decisions.into_iter().map(|of| (period, of)));
+    }
+    let plans: Vec<usize> = decided
+        .iter()
+        .filter(|(_, of)| !matches!(of.reason, Reason::Idle { .. } | Reason::DidNotHelp))
+        .map(|(period, _)| *period)
+        .collect();
+    assert!(plans.iter().all(|period| *period == plans[0]), "{decided:?}");
+}
+
+/// What is left whole after a trial that helped has little of the load: it need not gain as much.
+#[test]
+fn a_trial_of_little_may_gain_little() {
+    let mut machine = Machine::new(vec![1e9; 4], &[1.0, 1.0, 1.0, 1.0, 0.0]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let half = 0.5 * machine.throughput();
+    let mut decided = Vec::new();
+    for period in 0..200 {
+        machine.items[4].weight = if period < 60 { 0.0 } else { 0.2 };
+        let whole = machine.items.iter().filter(|item| item.weight > 0.0 && item.lies.len() == 1);
+        let rate = half * (1.7 - 0.7 * whole.map(|item| item.weight).sum::<f64>() / 4.0);
+        let decisions = placer.decide(&machine.observe(rate * if period < 60 { 1.0 } else { 0.96 }, &mut random));
+        machine.carry_out(&decisions);
+        decided.extend(decisions);
+    }
+    assert!(machine.items.iter().all(|item| item.lies.len() == 4), "{decided:?}");
+    assert!(!decided.iter().any(|of| of.reason == Reason::DidNotHelp), "{decided:?}");
+}
