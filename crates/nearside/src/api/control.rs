@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::Transaction;
-use crate::sql::AnyStatement;
+use crate::sql::{AnyStatement, SetConstraints};
 use crate::statements::lasting;
 
 /// The transaction of a session, if it has begun one.
@@ -25,8 +25,16 @@ impl OfSession {
     }
 }
 
+/// A statement about transactions.
+pub(super) enum Control {
+    /// BEGIN and its like.
+    Transaction(Box<ast::Statement>),
+    /// SET CONSTRAINTS.
+    Constraints(SetConstraints),
+}
+
 /// The statement of a text, if it is about transactions.
-pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
+pub(super) fn control(sql: &str) -> Result<Option<Control>> {
     const WORDS: [&str; 9] = ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set"];
     let text = sql.trim_start();
     let word: String = text.chars().take_while(char::is_ascii_alphabetic).collect();
@@ -36,7 +44,11 @@ pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
     }
     let sql = in_known_words(sql);
     // What is wrong with another kind of statement, who runs it says.
-    let Ok(AnyStatement::Sql(statement)) = AnyStatement::one(&sql) else { return Ok(None) };
+    let statement = match AnyStatement::one(&sql) {
+        Ok(AnyStatement::Sql(statement)) => statement,
+        Ok(AnyStatement::SetConstraints(of)) => return Ok(Some(Control::Constraints(of))),
+        _ => return Ok(None),
+    };
     let Statement::Statement(inner) = *statement else { return Ok(None) };
     let is_one = matches!(
         *inner,
@@ -47,7 +59,7 @@ pub(super) fn control(sql: &str) -> Result<Option<ast::Statement>> {
             | ast::Statement::ReleaseSavepoint { .. }
             | ast::Statement::Set(ast::Set::SetTransaction { .. })
     );
-    Ok(is_one.then_some(*inner))
+    Ok(is_one.then(|| Control::Transaction(inner)))
 }
 
 /// PostgreSQL's words that the parser does not know. ABORT is ROLLBACK; DEFERRABLE is about serializable transactions

@@ -11,7 +11,7 @@ use datafusion_sql::parser::{ResetStatement, Statement};
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
-use crate::api::control::{OfSession, control};
+use crate::api::control::{Control, OfSession, control};
 use crate::api::cursors::Cursors;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
@@ -164,8 +164,10 @@ impl Session {
     /// Runs the statement of a text; `written` where its tokens are known.
     fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
-        if let Some(statement) = control(sql)? {
-            return self.control(&statement);
+        match control(sql)? {
+            Some(Control::Transaction(statement)) => return self.control(&statement),
+            Some(Control::Constraints(of)) => return self.set_constraints(&of),
+            None => {}
         }
         // Run again, it is read again.
         let written = Cell::new(written);
@@ -280,6 +282,10 @@ impl Session {
                 crate::statements::placement::alter(&alter, running).map(Outcome::Done)
             }
             AnyStatement::RenameConstraint(of) => ddl::rename_constraint(&of, running).map(Outcome::Done),
+            AnyStatement::AlterConstraint(of) => ddl::alter_constraint(&of, running).map(Outcome::Done),
+            AnyStatement::SetConstraints(_) => {
+                Err(Error::Internal("SET CONSTRAINTS is one of a session's transaction".into()))
+            }
             AnyStatement::AlterSystem(_) if running.transaction.as_ref().is_some_and(|of| !of.is_implicit) => {
                 Err(Error::transaction(
                     SqlState::ActiveSqlTransaction,

@@ -21,12 +21,13 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::changes::RowChange;
 use crate::run::config;
+use crate::run::deferred::Deferred;
 use crate::run::lookout::Lookout;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
-use crate::sql::normalised;
-use crate::statements::referential;
+use crate::sql::{SetConstraints, normalised};
+use crate::statements::{constraints, referential};
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::ending::{Locked, end_statement};
@@ -173,6 +174,9 @@ impl Session {
                 let done = self.locked(transaction, &mut state, label, work);
                 done.and_then(|(outcome, changes)| {
                     self.keep_references(transaction, &mut state, label, changes)?;
+                    if state.is_implicit {
+                        self.keep_deferred(transaction, &mut state, label, true)?;
+                    }
                     Ok(outcome)
                 })
             }
@@ -306,6 +310,10 @@ impl Session {
             })?;
             let mut further = Vec::new();
             for step in steps.take() {
+                if state.deferred.waits(&step) {
+                    state.deferred.keep(step, &self.inner.budget)?;
+                    continue;
+                }
                 let work =
                     |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
                 further.extend(self.locked(transaction, state, label, &work)?.1);
@@ -313,6 +321,50 @@ impl Session {
             changes = referential::together(further)?;
         }
         Ok(())
+    }
+
+    /// Looks at what has waited for it and need not any more, at the transaction's end all of it.
+    fn keep_deferred(
+        &self,
+        transaction: &Transaction,
+        state: &mut TransactionState,
+        label: &str,
+        is_end: bool,
+    ) -> Result<()> {
+        if state.deferred.is_empty() {
+            return Ok(());
+        }
+        for step in referential::of_one_kind(state.deferred.due(is_end))? {
+            let work = |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
+            // What only looks changes nothing.
+            self.locked(transaction, state, label, &work)?;
+        }
+        Ok(())
+    }
+
+    /// SET CONSTRAINTS. Without a transaction it has nothing to say, as in PostgreSQL.
+    pub(super) fn set_constraints(&self, of: &SetConstraints) -> Result<Outcome> {
+        const LABEL: &str = "SET CONSTRAINTS";
+        let named = Cell::new(None);
+        let look = |running: &Arc<RunningStatement>, _: u64| {
+            named.set(of.names.as_ref().map(|names| constraints::deferrable(names, running)).transpose()?);
+            Ok(Outcome::Done(Done::new(LABEL)))
+        };
+        let Some(transaction) = self.shared.transaction.open() else { return self.by_itself(LABEL, &look) };
+        let mut state = transaction.state.lock();
+        usable(&state)?;
+        // A panic is a failure too.
+        state.has_failed = true;
+        let _idle = IdleAgain(&transaction);
+        transaction.open.set_activity(Activity::Running(LABEL.into()));
+        let done = self.locked(&transaction, &mut state, LABEL, &look).and_then(|(outcome, _)| {
+            state.deferred.set(named.take(), of.is_deferred);
+            self.keep_deferred(&transaction, &mut state, LABEL, false)?;
+            Ok(outcome)
+        });
+        state.has_failed = done.is_err();
+        transaction.open.set_failed(done.is_err());
+        done
     }
 
     fn default_modes(&self) -> Modes {
@@ -339,6 +391,7 @@ impl Session {
             reads: Arc::default(),
             step: 0,
             content: Content::default(),
+            deferred: Deferred::default(),
             savepoints: Vec::new(),
             locked: std::collections::BTreeMap::new(),
             settings: self.settings(),
@@ -450,7 +503,13 @@ impl Session {
             true => {
                 self.track(&running);
                 transaction.open.set_activity(Activity::Running("COMMIT".into()));
-                commit(&transaction, &mut state, &running)
+                match self.keep_deferred(&transaction, &mut state, "COMMIT", true) {
+                    Ok(()) => commit(&transaction, &mut state, &running),
+                    Err(error) => {
+                        roll_back(&transaction, &mut state, &self.inner);
+                        Err(error)
+                    }
+                }
             }
             false => {
                 roll_back(&transaction, &mut state, &self.inner);
@@ -490,6 +549,7 @@ impl Session {
             number: transaction.savepoints.fetch_add(1, Ordering::Relaxed) + 1,
             step: state.step,
             content: state.content.clone(),
+            deferred: state.deferred.clone(),
             settings: self.settings(),
         };
         state.savepoints.push(savepoint);
@@ -508,6 +568,7 @@ impl Session {
         let running = self.started("ROLLBACK").0;
         release(transaction.open.id, savepoint.step, &state, (&running, None));
         state.content = savepoint.content;
+        state.deferred = savepoint.deferred;
         state.own = None;
         state.has_failed = false;
         state.forgiven = state.begun;

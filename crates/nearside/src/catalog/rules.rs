@@ -105,6 +105,42 @@ impl OnChange {
     }
 }
 
+/// When it is looked at whether rows keep a foreign key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Deferral {
+    /// At the end of each statement.
+    #[default]
+    Never,
+    /// At the end of each statement, unless SET CONSTRAINTS says otherwise.
+    Immediate,
+    /// At COMMIT, unless SET CONSTRAINTS says otherwise.
+    Deferred,
+}
+
+impl Deferral {
+    /// As SQL writes it.
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Deferral::Never => "NOT DEFERRABLE",
+            Deferral::Immediate => "DEFERRABLE",
+            Deferral::Deferred => "DEFERRABLE INITIALLY DEFERRED",
+        }
+    }
+
+    /// The same behind a definition, which says nothing of what is usual.
+    pub(crate) fn suffix(self) -> String {
+        match self {
+            Deferral::Never => String::new(),
+            other => format!(" {}", other.sql()),
+        }
+    }
+
+    /// What SQL's words say.
+    pub(crate) fn of(text: &str) -> Option<Deferral> {
+        [Deferral::Never, Deferral::Immediate, Deferral::Deferred].into_iter().find(|deferral| deferral.sql() == text)
+    }
+}
+
 /// Rows of the table refer to rows of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ForeignKey {
@@ -122,6 +158,8 @@ pub(crate) struct ForeignKey {
     pub on_update: OnChange,
     /// MATCH FULL: either all columns are NULL or none is.
     pub is_full: bool,
+    /// When that is looked at.
+    pub deferral: Deferral,
 }
 
 /// See the module.

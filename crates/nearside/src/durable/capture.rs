@@ -15,7 +15,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::path::is_temporary;
-use crate::catalog::rules::{Check, ForeignKey, RowExpression};
+use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
@@ -153,6 +153,7 @@ fn foreign_key(key: &ForeignKey) -> ForeignKeyOf {
         on_delete: key.on_delete.sql().into(),
         on_update: key.on_update.sql().into(),
         is_full: key.is_full,
+        deferral: (key.deferral != Deferral::Never).then(|| key.deferral.sql().into()),
     }
 }
 

@@ -149,6 +149,9 @@ pub(super) struct ForeignKeyOf {
     pub on_delete: String,
     pub on_update: String,
     pub is_full: bool,
+    /// `DEFERRABLE` and so on, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<String>,
 }
 
 /// A condition that rows keep.

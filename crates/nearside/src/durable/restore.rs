@@ -24,7 +24,7 @@ use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
-use crate::catalog::rules::{Check, ForeignKey, OnChange, RowRules};
+use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
@@ -407,6 +407,9 @@ impl TableOf {
                 on_delete: action(&key.on_delete)?,
                 on_update: action(&key.on_update)?,
                 is_full: key.is_full,
+                deferral: key.deferral.as_deref().map_or(Ok(Deferral::Never), |text| {
+                    Deferral::of(text).ok_or_else(|| malformed(&format!("'{text}' is no time to look at a key")))
+                })?,
             });
         }
         Ok(all)

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use numa::{Budget, Reservation};
 use parking_lot::Mutex;
 
+use crate::catalog::rules::Deferral;
 use crate::error::Result;
 
 /// How rows went.
@@ -26,6 +27,32 @@ pub(crate) enum RowChange {
     Went { table: u64, rows: RecordBatch, went: Went },
     /// They are others now, row by row.
     Changed { table: u64, old: RecordBatch, new: RecordBatch },
+}
+
+/// What is to be done because rows came or went.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// The table that refers.
+    pub child: u64,
+    /// The foreign key's name.
+    pub key: String,
+    /// The table whose rows came or went.
+    pub of: u64,
+    /// When it is looked at, where it changes nothing.
+    pub deferral: Deferral,
+    /// What has happened.
+    pub what: What,
+}
+
+/// What has happened to rows: values of the columns that a foreign key is about.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// Rows of the child came.
+    Came(RecordBatch),
+    /// Keys of the table that is referred to went.
+    Went(RecordBatch, Went),
+    /// They became others: as they were, and as they are.
+    Changed(RecordBatch, RecordBatch),
 }
 
 /// See the module; in the statement's budget.

@@ -10,6 +10,7 @@ pub(crate) mod changes;
 pub(crate) mod client;
 pub(crate) mod clock;
 pub(crate) mod config;
+pub(crate) mod deferred;
 pub(crate) mod done;
 pub(crate) mod idle;
 pub(crate) mod inner;

@@ -20,6 +20,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::run::changes::RowChanges;
+use crate::run::deferred::Deferred;
 use crate::run::inner::Inner;
 use crate::run::locks::{WantedLocks, WantedTable};
 use crate::run::pending::PendingRows;
@@ -79,6 +80,8 @@ pub(crate) struct TransactionState {
     pub step: u64,
     /// What it has written.
     pub content: Content,
+    /// What is yet to be looked at of foreign keys.
+    pub deferred: Deferred,
     /// The savepoints that can be gone back to, the latest last.
     pub savepoints: Vec<Savepoint>,
     /// The tables in which it has locked something, by their numbers.
@@ -145,6 +148,7 @@ pub(crate) struct Savepoint {
     /// The last step before it.
     pub step: u64,
     pub content: Content,
+    pub deferred: Deferred,
     pub settings: SettingsAt,
 }
 
@@ -178,6 +182,8 @@ pub(crate) struct InTransaction {
     pub own: HashSet<u64>,
     /// The others whose rows have been written, or are about to be: as others see them.
     pub shared: Mutex<HashMap<u64, Arc<SharedView>>>,
+    /// Tables whose rows foreign keys that are deferred have yet to be looked at for.
+    pub waited_for: HashSet<u64>,
     /// What the statement wants locked besides what it writes.
     pub wanted: Mutex<Option<WantedLocks>>,
     /// Rows that came and went by the statement, where foreign keys have to know.

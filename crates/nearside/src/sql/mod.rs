@@ -89,7 +89,7 @@ pub(crate) use names::{
 };
 use nested_sets::flattened;
 use own::own_statement;
-pub(crate) use own::{AlterPlacement, AlterSystem, Change, RenameConstraint};
+pub(crate) use own::{AlterConstraint, AlterPlacement, AlterSystem, Change, RenameConstraint, SetConstraints};
 pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
@@ -134,6 +134,10 @@ pub(crate) enum AnyStatement {
     AlterPlacement(AlterPlacement),
     /// `ALTER TABLE .. RENAME CONSTRAINT ..`, which the other parser does not read.
     RenameConstraint(RenameConstraint),
+    /// `ALTER TABLE .. ALTER CONSTRAINT ..`, which the other parser does not read either.
+    AlterConstraint(AlterConstraint),
+    /// `SET CONSTRAINTS ..`.
+    SetConstraints(SetConstraints),
     /// `ALTER SYSTEM SET ..` and `.. RESET ..`.
     AlterSystem(AlterSystem),
     /// `EXPORT DATABASE 'folder'`.
@@ -251,7 +255,12 @@ impl AnyStatement {
             AnyStatement::WritingWith(..) => Err(Error::Unsupported(
                 "INSERT, UPDATE and DELETE within WITH cannot be prepared or stand inside another statement".into(),
             )),
-            AnyStatement::AlterPlacement(_) | AnyStatement::RenameConstraint(_) => {
+            AnyStatement::SetConstraints(_) => {
+                Err(Error::Unsupported("SET CONSTRAINTS cannot be prepared or stand inside another statement".into()))
+            }
+            AnyStatement::AlterPlacement(_)
+            | AnyStatement::RenameConstraint(_)
+            | AnyStatement::AlterConstraint(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             AnyStatement::AlterSystem(_) => {

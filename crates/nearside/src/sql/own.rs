@@ -10,7 +10,10 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::complete::of_foreign_key;
+use super::rules::deferral;
 use super::{AnyStatement, CopyFrom, RECURSION_MAX, normalised};
+use crate::catalog::rules::Deferral;
 use crate::error::{Error, Position, Result, syntax};
 use crate::sql::dialect::SqlDialect;
 
@@ -51,6 +54,28 @@ pub(crate) struct RenameConstraint {
     pub to: String,
 }
 
+/// `ALTER TABLE [IF EXISTS] t ALTER CONSTRAINT a [NOT] DEFERRABLE ..`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AlterConstraint {
+    /// The table.
+    pub table: ObjectName,
+    /// Nothing is done where the table does not exist.
+    pub if_exists: bool,
+    /// Its name.
+    pub name: String,
+    /// When it is looked at from then on.
+    pub deferral: Deferral,
+}
+
+/// `SET CONSTRAINTS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetConstraints {
+    /// Which; `None` for all that are deferrable.
+    pub names: Option<Vec<ObjectName>>,
+    /// Whether they are looked at at COMMIT, or by each statement.
+    pub is_deferred: bool,
+}
+
 /// `ALTER SYSTEM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AlterSystem {
@@ -70,7 +95,7 @@ pub(crate) enum AlterSystem {
 /// What is wrong with it.
 pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatement>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
-    const OURS: [&str; 6] = ["copy", "alter", "export", "import", "checkpoint", "backup"];
+    const OURS: [&str; 7] = ["copy", "alter", "export", "import", "checkpoint", "backup", "set"];
     let is_ours = |word: &str| OURS.iter().any(|own| word.eq_ignore_ascii_case(own));
     if !matches!(first.map(|token| &token.token), Some(Token::Word(word)) if is_ours(&word.value)) {
         return Ok(None);
@@ -80,6 +105,7 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
     let parsed = match parser.peek_token().token {
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
         Token::Word(w) if w.keyword == Keyword::ALTER => alter(&mut parser),
+        Token::Word(w) if w.keyword == Keyword::SET => set_constraints(&mut parser),
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("export") => {
             database(&mut parser).map(|path| Some(AnyStatement::Export(path)))
         }
@@ -119,6 +145,25 @@ fn backup(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     parser.expect_keyword(Keyword::DATABASE)?;
     parser.expect_keyword(Keyword::TO)?;
     parser.parse_literal_string()
+}
+
+/// `SET CONSTRAINTS (ALL | name, ..) (DEFERRED | IMMEDIATE)`; `None` for every other SET.
+fn set_constraints(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
+    parser.next_token();
+    let is_setting = matches!(parser.peek_nth_token(1).token, Token::Eq | Token::Period)
+        || matches!(parser.peek_nth_token(1).token, Token::Word(w) if w.keyword == Keyword::TO);
+    if is_setting || !word(parser, "constraints") {
+        return Ok(None);
+    }
+    let names = match word(parser, "all") {
+        true => None,
+        false => Some(parser.parse_comma_separated(|parser| parser.parse_object_name(false))?),
+    };
+    let is_deferred = match parser.parse_one_of_keywords(&[Keyword::DEFERRED, Keyword::IMMEDIATE]) {
+        Some(said) => said == Keyword::DEFERRED,
+        None => return parser.expected("DEFERRED or IMMEDIATE", parser.peek_token()),
+    };
+    Ok(Some(AnyStatement::SetConstraints(SetConstraints { names, is_deferred })))
 }
 
 /// The statements of ours that begin with ALTER; `None` for every other one.
@@ -186,6 +231,15 @@ fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, Pars
         parser.expect_keyword(Keyword::TO)?;
         let to = normalised(parser.parse_identifier()?);
         return Ok(Some(AnyStatement::RenameConstraint(RenameConstraint { table, if_exists, from, to })));
+    }
+    if parser.parse_keywords(&[Keyword::ALTER, Keyword::CONSTRAINT]) {
+        let name = normalised(parser.parse_identifier()?);
+        let said = parser.parse_constraint_characteristics()?;
+        if let Some(Err(error)) = said.as_ref().map(of_foreign_key) {
+            return Err(ParserError::ParserError(error.to_string()));
+        }
+        let deferral = deferral(said.as_ref());
+        return Ok(Some(AnyStatement::AlterConstraint(AlterConstraint { table, if_exists, name, deferral })));
     }
     let mut column = None;
     if parser.parse_keyword(Keyword::ALTER) {

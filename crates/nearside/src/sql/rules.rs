@@ -4,13 +4,13 @@
 //! It is taken off the statement before that is planned; who makes the table puts it into effect.
 
 use sqlparser::ast::{
-    self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintReferenceMatchKind, CreateTable,
-    DataType, Expr, ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, ReferentialAction,
+    self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
+    ConstraintReferenceMatchKind, CreateTable, DataType, DeferrableInitial, Expr, ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, ReferentialAction,
     SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, Value,
 };
 
 use super::normalised;
-use crate::catalog::rules::OnChange;
+use crate::catalog::rules::{Deferral, OnChange};
 use crate::catalog::sequences::{SequenceOptions, SequenceType};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -53,6 +53,7 @@ pub(crate) struct WrittenForeignKey {
     pub on_delete: OnChange,
     pub on_update: OnChange,
     pub is_full: bool,
+    pub deferral: Deferral,
 }
 
 impl WrittenForeignKey {
@@ -77,7 +78,17 @@ impl WrittenForeignKey {
             on_delete: action(key.on_delete),
             on_update: action(key.on_update),
             is_full: matches!(key.match_kind, Some(ConstraintReferenceMatchKind::Full)),
+            deferral: deferral(key.characteristics.as_ref()),
         }
+    }
+}
+
+/// What is said of when a key is looked at; what contradicts itself was refused before.
+pub(super) fn deferral(said: Option<&ConstraintCharacteristics>) -> Deferral {
+    match said {
+        Some(ConstraintCharacteristics { initially: Some(DeferrableInitial::Deferred), .. }) => Deferral::Deferred,
+        Some(ConstraintCharacteristics { deferrable: Some(true), .. }) => Deferral::Immediate,
+        _ => Deferral::Never,
     }
 }
 

@@ -1,17 +1,18 @@
-//! `ALTER TABLE .. ADD | DROP | RENAME | VALIDATE CONSTRAINT`: keys and conditions of a table that is there.
+//! `ALTER TABLE .. ADD | ALTER | DROP | RENAME | VALIDATE CONSTRAINT`, and what SET CONSTRAINTS names: keys and conditions of a table that is there.
 
 use std::sync::Arc;
 
-use sqlparser::ast::{CheckConstraint, Expr, Ident, IndexColumn, TableConstraint};
+use sqlparser::ast::{CheckConstraint, Expr, Ident, IndexColumn, ObjectName, TableConstraint};
 
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
+use crate::catalog::rules::{Deferral, ForeignKey};
 use crate::catalog::{Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::sql::{WrittenCheck, WrittenForeignKey, normalised};
+use crate::sql::{WrittenCheck, WrittenForeignKey, normalised, object_reference};
 use crate::statements::alter_column::not_null;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::{referential, relations, rules};
@@ -208,6 +209,63 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
         return Ok(());
     }
     Err(missing(table, from))
+}
+
+/// Has a foreign key looked at by each statement, or at COMMIT.
+///
+/// # Errors
+/// There is none of that name, or it is another constraint.
+pub(crate) fn defer(table: &mut TableEntry, name: &str, deferral: Deferral) -> Result<()> {
+    if let Some(place) = table.rules.foreign_keys.iter().position(|key| key.name == name) {
+        Arc::make_mut(&mut table.rules).foreign_keys[place].deferral = deferral;
+        return Ok(());
+    }
+    match rules::constraint_names(table).any(|known| known == name) {
+        true => Err(Error::plan(
+            SqlState::WrongObjectType,
+            format!("constraint '{name}' of table '{}' is no foreign key: ALTER is for these", table.name.shown()),
+        )),
+        false => Err(missing(table, name)),
+    }
+}
+
+/// The foreign keys of these names that SET CONSTRAINTS is about, each by the number of its table and its name. Those
+/// of all tables of a schema which have the name; without a schema the first one that has any.
+///
+/// # Errors
+/// There is no constraint of a name, or one that is not DEFERRABLE.
+pub(crate) fn deferrable(names: &[ObjectName], running: &RunningStatement) -> Result<Vec<(u64, String)>> {
+    let state = &running.catalog;
+    let path = running.path();
+    let mut all = Vec::new();
+    for name in names {
+        let reference = object_reference(name)?;
+        let schemas: Vec<String> = match reference.schema() {
+            Some(_) => vec![running.resolve(&reference)?.schema],
+            None => path.existing(state).map(String::from).collect(),
+        };
+        let wanted = reference.table();
+        let has = |table: &&Arc<TableEntry>| rules::constraint_names(table).any(|known| known == wanted);
+        let within = |schema: &String| {
+            state.tables().filter(|table| table.name.schema == *schema).filter(has).collect::<Vec<_>>()
+        };
+        let Some(tables) = schemas.iter().map(within).find(|tables| !tables.is_empty()) else {
+            return Err(Error::plan(SqlState::UndefinedObject, format!("there is no constraint '{wanted}'")));
+        };
+        for table in tables {
+            let is_it = |key: &&ForeignKey| key.name == wanted && key.deferral != Deferral::Never;
+            match table.rules.foreign_keys.iter().find(is_it) {
+                Some(key) => all.push((table.id, key.name.clone())),
+                None => {
+                    return Err(Error::plan(
+                        SqlState::WrongObjectType,
+                        format!("constraint '{wanted}' of table '{}' is not DEFERRABLE", table.name.shown()),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Looks whether all rows keep a condition that was added without that.

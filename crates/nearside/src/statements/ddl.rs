@@ -28,7 +28,7 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference, of_column, option_pairs,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference, of_column, option_pairs,
     qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
@@ -315,6 +315,24 @@ pub(crate) fn rename_constraint(of: &RenameConstraint, running: &Arc<RunningStat
     as_owner(&name, running, |table, running| {
         let mut changed = table.clone();
         constraints::rename(&mut changed, &of.from, &of.to, running)?;
+        let changed = indexed(changed, running)?;
+        running.home.commit(|state| match state.by_id(table.id) {
+            Some(known) if known.name == table.name => state.put_table((*table.name).clone(), changed),
+            _ => Err(state.not_found("table", &table.name)),
+        })?;
+        Ok(Done::new("ALTER TABLE"))
+    })
+}
+
+/// ALTER TABLE .. ALTER CONSTRAINT.
+pub(crate) fn alter_constraint(of: &AlterConstraint, running: &Arc<RunningStatement>) -> Result<Done> {
+    let name = running.named(&of.table)?;
+    if of.if_exists && running.catalog.get(&name).is_none() {
+        return Ok(Done::new("ALTER TABLE"));
+    }
+    as_owner(&name, running, |table, running| {
+        let mut changed = table.clone();
+        constraints::defer(&mut changed, &of.name, of.deferral)?;
         let changed = indexed(changed, running)?;
         running.home.commit(|state| match state.by_id(table.id) {
             Some(known) if known.name == table.name => state.put_table((*table.name).clone(), changed),

@@ -13,7 +13,8 @@
 //! So who takes a row away that another transaction is about to refer to waits for it, or it for them.
 //!
 //! # Limits
-//! Checks are made at the end of each statement, never at COMMIT. A REPEATABLE READ transaction that takes a key away
+//! Of keys that are DEFERRABLE what waits for COMMIT, or for SET CONSTRAINTS, is in [`crate::run::deferred`]. What a
+//! MATCH FULL key says of NULL is looked at in all rows then. A REPEATABLE READ transaction that takes a key away
 //! begins again where another has written the referring table since it began and has a row with the key by now.
 
 use std::collections::{HashMap, HashSet};
@@ -28,13 +29,13 @@ use datafusion_expr::{Expr, LogicalPlanBuilder, lit};
 use storage::{Keys, RowHold, TableRow};
 
 use crate::catalog::delta::FoundKeys;
-use crate::catalog::rules::{ForeignKey, OnChange};
+use crate::catalog::rules::{Deferral, ForeignKey, OnChange};
 use crate::catalog::transactions::Level;
 use crate::catalog::{CatalogState, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::sequences::bound;
-use crate::run::changes::{RowChange, Went};
+use crate::run::changes::{RowChange, Step, Went, What};
 use crate::run::locks::{SelectedOf, SelectedRows, WantedLocks};
 use crate::run::outcome::Done;
 use crate::run::query;
@@ -53,26 +54,6 @@ use crate::tables::stored::StoredSource;
 /// Keys that are looked for as a list, not by a join.
 const LISTED_MAX: usize = 1_000;
 
-/// What is to be done because rows came or went.
-#[derive(Debug, Clone)]
-pub(crate) struct Step {
-    /// The table that refers.
-    child: u64,
-    /// The foreign key's name.
-    key: String,
-    what: What,
-}
-
-#[derive(Debug, Clone)]
-enum What {
-    /// Rows of the child came: values of its columns.
-    Came(RecordBatch),
-    /// Keys of the table that is referred to went.
-    Went(RecordBatch, Went),
-    /// They became others: as they were, and as they are.
-    Changed(RecordBatch, RecordBatch),
-}
-
 /// What follows from what a statement has told, in a state of the transaction that has it.
 ///
 /// # Errors
@@ -84,14 +65,14 @@ pub(crate) fn steps(changes: Vec<RowChange>, state: &CatalogState) -> Result<Vec
             RowChange::Came { table, rows } => {
                 let Some(child) = state.by_id(table) else { continue };
                 for key in &child.rules.foreign_keys {
-                    let values = named(&rows, &key.columns)?;
-                    steps.push(Step { child: table, key: key.name.clone(), what: What::Came(values) });
+                    steps.push(step(child, key, true, What::Came(named(&rows, &key.columns)?)));
                 }
             }
             RowChange::Went { table, rows, went } => {
                 for (child, key) in referring(state, table) {
-                    let values = named(&rows, &key.to_columns)?;
-                    steps.push(Step { child: child.id, key: key.name.clone(), what: What::Went(values, went) });
+                    let action = if went == Went::Deleted { key.on_delete } else { key.on_update };
+                    let what = What::Went(named(&rows, &key.to_columns)?, went);
+                    steps.push(step(child, key, action == OnChange::NoAction, what));
                 }
             }
             RowChange::Changed { table, old, new } => {
@@ -100,13 +81,64 @@ pub(crate) fn steps(changes: Vec<RowChange>, state: &CatalogState) -> Result<Vec
                     let changed = differing(&old, &new)?;
                     let (old, new) = (filter_record_batch(&old, &changed)?, filter_record_batch(&new, &changed)?);
                     if old.num_rows() > 0 {
-                        steps.push(Step { child: child.id, key: key.name.clone(), what: What::Changed(old, new) });
+                        let may_wait = key.on_update == OnChange::NoAction;
+                        steps.push(step(child, key, may_wait, What::Changed(old, new)));
                     }
                 }
             }
         }
     }
     Ok(steps)
+}
+
+/// As in PostgreSQL, RESTRICT and what changes rows never wait.
+fn step(child: &TableEntry, key: &ForeignKey, may_wait: bool, what: What) -> Step {
+    let deferral = if may_wait { key.deferral } else { Deferral::Never };
+    let of = if matches!(what, What::Came(_)) { child.id } else { key.to };
+    Step { child: child.id, key: key.name.clone(), of, deferral, what }
+}
+
+/// What has waited, put together, so that each is looked at once.
+///
+/// # Errors
+/// None that rows of the same columns have.
+pub(crate) fn of_one_kind(waited: Vec<Step>) -> Result<Vec<Step>> {
+    let kind = |step: &Step| match step.what {
+        What::Came(_) => 0_u8,
+        What::Went(_, Went::Deleted) => 1,
+        What::Went(_, Went::Updated) => 2,
+        What::Changed(..) => 3,
+    };
+    let mut all: Vec<Vec<Step>> = Vec::new();
+    let mut places = HashMap::new();
+    for step in waited {
+        let place = *places.entry((step.child, step.key.clone(), kind(&step))).or_insert(all.len());
+        match all.get_mut(place) {
+            Some(alike) => alike.push(step),
+            None => all.push(vec![step]),
+        }
+    }
+    let one = |alike: Vec<Step>| {
+        let batches = |of: fn(&What) -> &RecordBatch| {
+            let batches: Vec<&RecordBatch> = alike.iter().map(|step| of(&step.what)).collect();
+            Ok::<_, Error>(concat_batches(&batches[0].schema(), batches)?)
+        };
+        let rows = batches(|what| match what {
+            What::Came(rows) | What::Went(rows, _) | What::Changed(rows, _) => rows,
+        })?;
+        let what = match &alike[0].what {
+            What::Came(_) => What::Came(rows),
+            What::Went(_, went) => What::Went(rows, *went),
+            What::Changed(..) => What::Changed(
+                rows,
+                batches(|what| match what {
+                    What::Came(rows) | What::Went(rows, _) | What::Changed(_, rows) => rows,
+                })?,
+            ),
+        };
+        Ok(Step { what, ..alike[0].clone() })
+    };
+    all.into_iter().map(one).collect()
 }
 
 /// The columns of these names, in their order.
@@ -209,7 +241,7 @@ fn came(
     if key.is_full {
         let has_null = |row: usize| rows.columns().iter().any(|column| column.is_null(row));
         let has_value = |row: usize| rows.columns().iter().any(|column| column.is_valid(row));
-        if (0..rows.num_rows()).any(|row| has_null(row) && has_value(row)) {
+        if (0..rows.num_rows()).any(|row| has_null(row) && has_value(row)) && is_half_null(child, key, running)? {
             return Err(Error::execution(
                 SqlState::ForeignKeyViolation,
                 format!(
@@ -245,6 +277,18 @@ fn came(
         SelectedRows { schema: Arc::new(Schema::empty()), batches: Vec::new(), tables: vec![selected], limit: None };
     *of.wanted.lock() = Some(WantedLocks::Rows(rows));
     Ok(())
+}
+
+/// Whether a row has NULL in some columns of a key, and not in all; those that came may be gone by now.
+fn is_half_null(child: &TableEntry, key: &ForeignKey, running: &Arc<RunningStatement>) -> Result<bool> {
+    child.load_all(running)?;
+    let any = |test: fn(Expr) -> Expr| key.columns.iter().map(|name| test(of_child(name))).reduce(Expr::or);
+    let Some(condition) = any(Expr::is_null).zip(any(Expr::is_not_null)).map(|(null, value)| null.and(value)) else {
+        return Ok(false);
+    };
+    let rows = scan(child)?.filter(condition)?.limit(0, Some(1))?.build()?;
+    let rows = query::run(rows, Arc::clone(running), true)?.collect_all()?;
+    Ok(rows.iter().any(|batch| batch.num_rows() > 0))
 }
 
 /// A row refers to a key that no row has.

@@ -261,6 +261,7 @@ pub(crate) fn foreign_key(
         on_delete: written.on_delete,
         on_update: written.on_update,
         is_full: written.is_full,
+        deferral: written.deferral,
     })
 }
 

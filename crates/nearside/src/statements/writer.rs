@@ -55,11 +55,22 @@ pub(crate) fn as_owner<T>(
     })
 }
 
-/// Fails where a transaction has written a table, other than that of the statement: it is waited for.
+/// Fails where a transaction has written a table, other than that of the statement: it is waited for. And where that
+/// of the statement has to look at its rows as they are.
 ///
 /// # Errors
-/// One has.
+/// One has; the statement's own has yet to look at foreign keys of its rows.
 pub(crate) fn is_left_alone(table: &TableEntry, running: &RunningStatement) -> Result<()> {
+    if running.transaction.as_ref().is_some_and(|of| of.waited_for.contains(&table.id)) {
+        return Err(Error::plan(
+            SqlState::ObjectInUse,
+            format!(
+                "rows of table '{}' have yet to be looked at for foreign keys that are deferred; COMMIT first, or SET \
+                 CONSTRAINTS ALL IMMEDIATE",
+                table.name.shown()
+            ),
+        ));
+    }
     match table.meta.locks.other(running.own_transaction()) {
         // What a transaction changes, it owns when the statement ends.
         Some(holder) if running.transaction.is_none() => Err(running.blocked_by(holder)),

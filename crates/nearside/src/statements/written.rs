@@ -91,7 +91,7 @@ pub(crate) fn add_foreign_keys(table: &TableEntry, state: &CatalogState) -> Vec<
     let statement = |key: &ForeignKey| {
         let to = state.by_id(key.to)?;
         Some(format!(
-            "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){} ON DELETE {} ON UPDATE {}",
+            "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){} ON DELETE {} ON UPDATE {}{}",
             name(&table.name),
             quoted(&key.name),
             columns(&key.columns),
@@ -99,7 +99,8 @@ pub(crate) fn add_foreign_keys(table: &TableEntry, state: &CatalogState) -> Vec<
             columns(&key.to_columns),
             if key.is_full { " MATCH FULL" } else { "" },
             key.on_delete.sql(),
-            key.on_update.sql()
+            key.on_update.sql(),
+            key.deferral.suffix()
         ))
     };
     table.rules.foreign_keys.iter().filter_map(statement).collect()

@@ -2,7 +2,7 @@
 
 use super::rows::Columns;
 use crate::catalog::index::{IndexEntry, Origin};
-use crate::catalog::rules::{Check, ForeignKey, OnChange};
+use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange};
 use crate::catalog::{CATALOG, CatalogState, TableEntry};
 
 /// A constraint of a table.
@@ -31,6 +31,13 @@ impl<'a> Constraint<'a> {
         }
     }
 
+    fn deferral(self) -> Deferral {
+        match self {
+            Constraint::Key(_) | Constraint::Check(_) => Deferral::Never,
+            Constraint::Foreign(key) => key.deferral,
+        }
+    }
+
     /// The columns of a key, which a CHECK has none of.
     fn key_columns(self) -> &'a [String] {
         match self {
@@ -39,6 +46,10 @@ impl<'a> Constraint<'a> {
             Constraint::Foreign(key) => &key.columns,
         }
     }
+}
+
+fn yes(is_so: bool) -> Option<&'static str> {
+    Some(if is_so { "YES" } else { "NO" })
 }
 
 fn all(state: &CatalogState) -> Vec<(&TableEntry, Constraint<'_>)> {
@@ -66,8 +77,8 @@ pub(super) fn table_constraints(state: &CatalogState) -> Columns {
         .text("table_schema", rows.iter().map(|(table, _)| Some(&table.name.schema)))
         .text("table_name", rows.iter().map(|(table, _)| Some(&table.name.table)))
         .text("constraint_type", rows.iter().map(|(_, of)| Some(of.kind())))
-        .text("is_deferrable", rows.iter().map(|_| Some("NO")))
-        .text("initially_deferred", rows.iter().map(|_| Some("NO")))
+        .text("is_deferrable", rows.iter().map(|(_, of)| yes(of.deferral() != Deferral::Never)))
+        .text("initially_deferred", rows.iter().map(|(_, of)| yes(of.deferral() == Deferral::Deferred)))
         .text("enforced", rows.iter().map(|_| Some("YES")))
 }
 

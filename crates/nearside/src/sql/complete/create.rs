@@ -3,7 +3,7 @@
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
     ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
-    CreateTableOptions, CreateView, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
+    CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
     NullsDistinctOption, OnCommit, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
     UniqueConstraint, ViewColumnDef,
 };
@@ -312,7 +312,7 @@ fn foreign_key(key: &ForeignKeyConstraint) -> Result<()> {
         (index_name.is_some(), "the index of a foreign key; leave it out"),
         (is_partial, "MATCH PARTIAL; write MATCH FULL, or leave it out"),
     ])?;
-    when(characteristics.as_ref())
+    characteristics.as_ref().map_or(Ok(()), of_foreign_key)
 }
 
 fn check(of: &CheckConstraint) -> Result<()> {
@@ -351,11 +351,20 @@ fn unique(key: &UniqueConstraint) -> Result<()> {
     columns.iter().try_for_each(key_column)
 }
 
+/// When a foreign key is looked at.
+pub(in crate::sql) fn of_foreign_key(characteristics: &ConstraintCharacteristics) -> Result<()> {
+    let ConstraintCharacteristics { deferrable, initially, enforced } = characteristics;
+    if *deferrable == Some(false) && matches!(initially, Some(DeferrableInitial::Deferred)) {
+        return Err(Error::syntax("a constraint that is INITIALLY DEFERRED is DEFERRABLE; leave NOT out"));
+    }
+    refuse(&[(*enforced == Some(false), "NOT ENFORCED; leave the key out")])
+}
+
 fn when(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
     let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else { return Ok(()) };
-    let late = deferrable.unwrap_or(false) || initially.is_some();
+    let late = deferrable.unwrap_or(false) || matches!(initially, Some(DeferrableInitial::Deferred));
     refuse(&[
-        (late, "DEFERRABLE or INITIALLY; keys are checked by each statement"),
+        (late, "DEFERRABLE of a primary key or UNIQUE; leave it out, they are checked by each statement"),
         (*enforced == Some(false), "NOT ENFORCED; leave the key out"),
     ])
 }

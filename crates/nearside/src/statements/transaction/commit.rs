@@ -124,6 +124,7 @@ fn end(transaction: &Transaction, state: &mut TransactionState, inner: &Arc<Inne
     state.own = None;
     state.snapshot = None;
     state.savepoints.clear();
+    state.deferred = Default::default();
     state.ended.get_or_insert(Ended::Itself);
     transaction.home.begin(Arc::default(), 0);
     inner.transactions.end(transaction.open.id);

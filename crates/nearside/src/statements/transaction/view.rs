@@ -58,6 +58,7 @@ pub(crate) fn begin_statement(
         level: state.level,
         own: state.content.own_tables().map(|table| table.id).collect(),
         shared: Mutex::new(shared_views(&state.content)),
+        waited_for: state.deferred.tables(),
         wanted: Mutex::default(),
         changes: Default::default(),
         writes_before: state.writes_before,

@@ -6,7 +6,7 @@ use super::layout::{Row, Value};
 use super::world::{World, places};
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, Origin};
-use crate::catalog::rules::{Check, ForeignKey, OnChange};
+use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange};
 use crate::functions::quoting::ident;
 
 enum Of<'a> {
@@ -27,6 +27,13 @@ impl Of<'_> {
             Of::Key(index) => &index.name,
             Of::Check(check) => &check.name,
             Of::Foreign(key) => &key.name,
+        }
+    }
+
+    fn deferral(&self) -> Deferral {
+        match self {
+            Of::Key(_) | Of::Check(_) => Deferral::Never,
+            Of::Foreign(key) => key.deferral,
         }
     }
 }
@@ -52,8 +59,8 @@ fn row(table: &Arc<TableEntry>, of: &Of<'_>, world: &World<'_>) -> Row {
         ("conname", of.name().into()),
         ("connamespace", world.numbers.schema(&table.name.schema).into()),
         ("contype", kind.into()),
-        ("condeferrable", false.into()),
-        ("condeferred", false.into()),
+        ("condeferrable", (of.deferral() != Deferral::Never).into()),
+        ("condeferred", (of.deferral() == Deferral::Deferred).into()),
         ("convalidated", is_valid.into()),
         ("conrelid", world.numbers.table(table).into()),
         ("contypid", 0_u32.into()),
@@ -142,11 +149,12 @@ fn written(of: &Of<'_>, is_short: bool, world: &World<'_>) -> String {
                 action => format!(" ON {event} {}", action.sql()),
             };
             format!(
-                "FOREIGN KEY ({}) REFERENCES {to}({}){full}{}{}",
+                "FOREIGN KEY ({}) REFERENCES {to}({}){full}{}{}{}",
                 list(&key.columns),
                 list(&key.to_columns),
                 action("UPDATE", key.on_update),
-                action("DELETE", key.on_delete)
+                action("DELETE", key.on_delete),
+                key.deferral.suffix()
             )
         }
     }
