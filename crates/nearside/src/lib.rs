@@ -40,6 +40,7 @@ mod lower;
 mod plan;
 mod rewrite;
 mod run;
+mod scram;
 mod sql;
 mod stack;
 mod statements;
@@ -48,6 +49,7 @@ mod views;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, texts_of_bytes};
 pub use api::database::{Database, DatabaseBuilder, FolderReport, RestoredFolder, check_folder, restore_folder};
+pub use api::logins::Login;
 pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;
@@ -66,5 +68,6 @@ pub use functions::texts::texts_of_values;
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;
+pub use scram::Verifier;
 pub use sql::ScriptPiece;
 pub use statements::load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};

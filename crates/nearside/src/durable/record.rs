@@ -24,6 +24,7 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
+use crate::catalog::roles::Roles;
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
 use crate::durable::rest::{Rest, malformed};
@@ -69,6 +70,9 @@ pub(super) struct State {
     /// All settings of the database that are not at their defaults, where they are others than before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,
+    /// All roles, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Roles>,
     /// Of the database: what new tables begin with.
     pub next: Next,
 }
