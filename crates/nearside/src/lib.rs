@@ -49,8 +49,8 @@ mod views;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions, texts_of_bytes};
 pub use api::database::{Database, DatabaseBuilder, FolderReport, RestoredFolder, check_folder, restore_folder};
-pub use api::logins::Login;
 pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
+pub use api::logins::Login;
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;
 pub use api::session::{CancelHandle, Prepared, Session};

@@ -35,8 +35,7 @@ use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, set_config, split,
-    statements, take_local, take_placement, take_rules,
-    without_password,
+    statements, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
 use crate::statements::copy;

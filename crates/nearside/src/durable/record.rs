@@ -24,9 +24,9 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
-use crate::catalog::roles::Roles;
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::roles::Roles;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};

@@ -81,9 +81,8 @@ pub(crate) enum RoleStatement {
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RoleStatement>> {
     let (_, tokens) = solid(tokens);
     let mut words = Words { tokens: &tokens, at: 0 };
-    let of_role = |words: &Words<'_>, place: usize| {
-        ["role", "user", "group"].into_iter().find(|word| words.is_at(place, word))
-    };
+    let of_role =
+        |words: &Words<'_>, place: usize| ["role", "user", "group"].into_iter().find(|word| words.is_at(place, word));
     let is_mapping = words.is_at(2, "mapping");
     let statement = match of_role(&words, 1).filter(|_| !is_mapping) {
         Some(kind) if words.is_at(0, "create") => {
@@ -163,7 +162,7 @@ fn options(words: &mut Words<'_>, is_new: bool) -> Result<RoleOptions> {
                 if word == "encrypted" {
                     words.expect("password")?;
                 }
-                let password = match words.take("null") {
+                let password = match word == "password" && words.take("null") {
                     true => None,
                     false => Some(Password(words.text()?)),
                 };
@@ -181,7 +180,10 @@ fn options(words: &mut Words<'_>, is_new: bool) -> Result<RoleOptions> {
             "nocreatedb" | "nocreaterole" | "noreplication" | "nobypassrls" => true,
             "createrole" | "createdb" | "replication" | "bypassrls" => {
                 let option = word.to_uppercase();
-                return Err(unsupported(&format!("{option} of a role"), "only superusers may do that; write SUPERUSER"));
+                return Err(unsupported(
+                    &format!("{option} of a role"),
+                    "only superusers may do that; write SUPERUSER",
+                ));
             }
             "unencrypted" => return Err(unsupported("UNENCRYPTED PASSWORD", "passwords are never kept as they are")),
             "in" if is_new => {
@@ -265,7 +267,8 @@ fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
     if !resets && !words.is_at(0, "set") {
         return Ok(None);
     }
-    let is_scoped = !resets && (words.is_at(1, "local") || words.is_at(1, "session") && !words.is_at(2, "authorization"));
+    let is_scoped =
+        !resets && (words.is_at(1, "local") || words.is_at(1, "session") && !words.is_at(2, "authorization"));
     words.at = 1 + usize::from(is_scoped);
     let is_role = words.take("role");
     if !is_role && !(words.is_at(words.at, "session") && words.is_at(words.at + 1, "authorization")) {
@@ -365,7 +368,8 @@ impl Words<'_> {
     /// The name of a role that there is to be.
     fn new_name(&mut self) -> Result<String> {
         if matches!(self.own(), Some(RoleName::Own)) {
-            return Err(self.error("CURRENT_USER, CURRENT_ROLE and SESSION_USER are no names for a role"));
+            let message = "CURRENT_USER, CURRENT_ROLE and SESSION_USER are no names for a role";
+            return Err(Error::plan(SqlState::ReservedName, message));
         }
         let name = self.name()?;
         let reserved = |why: &str| Err(Error::plan(SqlState::ReservedName, format!("role name '{name}' {why}")));
@@ -424,9 +428,7 @@ impl Words<'_> {
         let Ok(limit) = format!("{sign}{digits}").parse::<i32>() else { return Err(self.expected("a whole number")) };
         self.at += 1;
         match limit < -1 {
-            true => {
-                Err(Error::plan(SqlState::InvalidParameterValue, format!("invalid connection limit: {limit}")))
-            }
+            true => Err(Error::plan(SqlState::InvalidParameterValue, format!("invalid connection limit: {limit}"))),
             false => Ok(limit),
         }
     }
@@ -465,8 +467,9 @@ mod tests {
             RoleStatement::Create { name, is_user, options } => (name, is_user, *options),
             other => panic!("{other:?}"),
         };
-        let (name, is_user, options) =
-            of("CREATE USER \"A b\" WITH password 'x' Superuser NOCREATEDB CONNECTION LIMIT -1 IN ROLE a, CURRENT_USER");
+        let (name, is_user, options) = of(
+            "CREATE USER \"A b\" WITH password 'x' Superuser NOCREATEDB CONNECTION LIMIT -1 IN ROLE a, CURRENT_USER",
+        );
         assert_eq!((name.as_str(), is_user), ("A b", true));
         assert_eq!(options.password, Some(Some(Password("x".into()))));
         assert_eq!((options.is_superuser, options.can_login, options.connections), (Some(true), None, Some(-1)));

@@ -35,14 +35,14 @@ pub(crate) fn run(statement: &RoleStatement, running: &Arc<RunningStatement>) ->
         RoleStatement::Drop { roles, if_exists } => drop_all(roles, *if_exists, running),
         RoleStatement::Grant { groups, members, with_admin } => {
             let (groups, members) = (names(groups, running)?, names(members, running)?);
-            change(running, |roles| {
-                each(&groups, &members, |group, member| roles.join(member, group, *with_admin))
-            })?;
+            change(running, |roles| each(&groups, &members, |group, member| roles.join(member, group, *with_admin)))?;
             Ok(Done::new("GRANT ROLE"))
         }
         RoleStatement::Revoke { groups, members, admin_alone } => {
             let (groups, members) = (names(groups, running)?, names(members, running)?);
-            change(running, |roles| each(&groups, &members, |group, member| leave(roles, group, member, *admin_alone)))?;
+            change(running, |roles| {
+                each(&groups, &members, |group, member| leave(roles, group, member, *admin_alone))
+            })?;
             Ok(Done::new("REVOKE ROLE"))
         }
         RoleStatement::SetRole(role) => be(role.as_ref(), "SET ROLE", running),
@@ -130,12 +130,7 @@ fn settings(options: &RoleOptions, running: &RunningStatement) -> Result<impl Fn
     })
 }
 
-fn create(
-    name: &str,
-    is_user: bool,
-    options: &RoleOptions,
-    running: &Arc<RunningStatement>,
-) -> Result<Done> {
+fn create(name: &str, is_user: bool, options: &RoleOptions, running: &Arc<RunningStatement>) -> Result<Done> {
     let number = u32::try_from(running.home.next_id()).ok().and_then(|id| NUMBERS_FROM.checked_add(id));
     let number = number.ok_or_else(|| Error::plan(SqlState::ProgramLimitExceeded, "there are no numbers left"))?;
     let mut role = Role::new(number);
@@ -174,12 +169,12 @@ fn drop_all(roles: &[RoleName], if_exists: bool, running: &Arc<RunningStatement>
                 Err(_) if if_exists => continue,
                 Err(missing) => return Err(missing),
             };
+            if *name == own {
+                return Err(Error::plan(SqlState::ObjectInUse, "current user cannot be dropped"));
+            }
             if id == FIRST {
                 let message = format!("role '{name}' is the one that a database begins with, and cannot be dropped");
                 return Err(Error::plan(SqlState::DependentObjectsStillExist, message));
-            }
-            if *name == own {
-                return Err(Error::plan(SqlState::ObjectInUse, "current user cannot be dropped"));
             }
             roles.remove(name);
         }
@@ -207,7 +202,9 @@ fn be(role: Option<&RoleName>, statement: &'static str, running: &RunningStateme
     let own = own(running)?;
     if let Some(role) = role {
         let name = name(role, running)?;
-        running.catalog.roles().found(&name)?;
+        if let Err(missing) = running.catalog.roles().found(&name) {
+            return Err(Error::plan(SqlState::InvalidParameterValue, missing.to_string()));
+        }
         if name != own {
             return Err(Error::Unsupported(format!(
                 "{statement} to another role is not supported: what roles may is not told apart yet; log in as '{name}'"
