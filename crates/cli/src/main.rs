@@ -9,6 +9,7 @@ mod lab;
 mod probe;
 mod restore;
 mod serve;
+mod settings_file;
 mod sql;
 mod topology;
 mod whatif;

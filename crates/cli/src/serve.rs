@@ -1,18 +1,19 @@
 //! `nearside serve`: PostgreSQL's clients talk to a database until the process is told to end.
 //!
 //! SIGTERM and SIGINT end it: nobody comes in any more, statements that run have some time, then a checkpoint is made
-//! of a database in a folder.
+//! of a database in a folder. SIGHUP has the settings file and the certificate read again.
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use nearside::Database;
-use server::{Limits, Options, Server};
+use server::{Limits, Options, Server, Signal};
 
+use crate::settings_file::{SettingsFile, parse_address};
 use tools::failure::Failure;
 use tools::size::Size;
 
@@ -23,60 +24,84 @@ use tools::size::Size;
   nearside serve --database shop --socket /run/shop tables last in the folder 'shop'; a Unix socket too
   psql -h 127.0.0.1 -d nearside                     a client
 
-Clients need no password, so only addresses of this machine are listened on. docs/server.md has what there is and what
-there is not.")]
+Without a password (ALTER ROLE nearside PASSWORD '..') only addresses of this machine are listened on. docs/server.md
+has what there is and what there is not, and every setting of the file.")]
 pub struct Arguments {
     /// Keep everything in this folder, which is made where it is not there, and have what it holds
     #[arg(long, value_name = "DIR")]
     database: Option<PathBuf>,
-    /// Listen on this address, as HOST:PORT; several may be given
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432", value_parser = parse_address)]
+    /// Read settings from this file, in TOML; what the command line says wins
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Listen on this address, as HOST:PORT; several may be given [default: 127.0.0.1:5432]
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     listen: Vec<SocketAddr>,
     /// Listen on a Unix socket in this folder too
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
-    /// Clients that may be connected at once
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    connections: u32,
+    /// The server's certificate, with those that it is signed by, as PEM: connections may be encrypted
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate, as PEM
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Clients that may be connected at once [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    connections: Option<u32>,
     /// Worker threads [default: one per usable cpu]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Memory for tables and statements, like 512MB, 4GiB or 80% [default: 80%]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
-    /// Seconds that statements and transactions have to end once the server is told to
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    drain: u64,
+    /// Seconds that statements and transactions have to end once the server is told to [default: 30]
+    #[arg(long, value_name = "SECONDS")]
+    drain: Option<u64>,
 }
 
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |why: String| format!("{why}; write it as HOST:PORT, for example 127.0.0.1:5432");
-    let mut found = text.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
-    let address = found.next().ok_or_else(|| wrong("no address has that name".into()))?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err("other machines can reach it, and clients need no password yet; listen on an address of this \
-                      machine alone, like 127.0.0.1:5432"
-            .into()),
+impl Arguments {
+    /// The files of the certificate and of its key.
+    fn tls(&self, file: &SettingsFile) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+        let certificate = self.tls_cert.as_ref().or(file.tls_cert.as_ref());
+        match (certificate, self.tls_key.as_ref().or(file.tls_key.as_ref())) {
+            (Some(certificate), Some(key)) => Ok(Some((certificate.clone(), key.clone()))),
+            (None, None) => Ok(None),
+            _ => Err(Failure::new("a certificate (--tls-cert) and its key (--tls-key) go together; give both")),
+        }
     }
 }
 
 /// Serves until a signal comes.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let settings = arguments.settings.as_deref();
+    let file = SettingsFile::read(settings)?;
+    let of_file = |why: String| Failure::new(why);
     let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
+    if let Some(threads) = arguments.threads.or(file.threads) {
         builder = builder.threads(usize::from(threads));
     }
-    if let Some(size) = arguments.memory {
+    if let Some(size) = arguments.memory.or(file.memory().map_err(of_file)?) {
         let topology = numa::Topology::discover().map_err(|e| Failure::new(e.to_string()))?;
         builder = builder.memory_bytes(size.resolve(topology.memory_bytes())).topology(topology);
     }
-    if let Some(folder) = &arguments.database {
+    let folder = arguments.database.as_ref().or(file.database.as_ref());
+    if let Some(folder) = folder {
         builder = builder.folder(folder);
     }
     let database = builder.build()?;
-    let limits = Limits { connections: arguments.connections as usize, ..Limits::default() };
-    let options = Options { listen: arguments.listen.clone(), socket: arguments.socket.clone(), limits };
+    let connections = arguments.connections.or(file.connections).map(|n| n as usize);
+    let limits = Limits::default();
+    let limits = Limits { connections: connections.unwrap_or(limits.connections), ..limits };
+    let mut listen = arguments.listen.clone();
+    if listen.is_empty() {
+        listen = file.listen().map_err(of_file)?;
+    }
+    if listen.is_empty() {
+        listen.push(SocketAddr::from(([127, 0, 0, 1], 5432)));
+    }
+    let socket = arguments.socket.clone().or_else(|| file.socket.clone());
+    let (access, tls) = (file.access().map_err(of_file)?, arguments.tls(&file)?);
+    let options = Options { listen, socket, limits, access, tls };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     for address in server.addresses() {
         say(&format!("listening on {address}"))?;
@@ -84,9 +109,20 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(path) = server.socket() {
         say(&format!("listening on {}", path.display()))?;
     }
-    server.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
-    server.stop(Duration::from_secs(arguments.drain));
-    if arguments.database.is_some() {
+    let signal = || server.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")));
+    while signal()? == Signal::Reload {
+        let read = || {
+            let file = SettingsFile::read(settings)?;
+            let (access, tls) = (file.access().map_err(of_file)?, arguments.tls(&file)?);
+            server.reload(access, tls).map_err(|why| Failure::new(why.to_string()))
+        };
+        match read() {
+            Ok(()) => say("settings were read again")?,
+            Err(why) => eprintln!("settings stay as they were: {why}"),
+        }
+    }
+    server.stop(Duration::from_secs(arguments.drain.or(file.drain).unwrap_or(30)));
+    if folder.is_some() {
         database.session().execute("CHECKPOINT")?;
     }
     Ok(ExitCode::SUCCESS)

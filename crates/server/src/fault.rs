@@ -19,6 +19,8 @@ pub mod codes {
     pub const INVALID_SQL_STATEMENT_NAME: &str = "26000";
     /// There is no database of that name.
     pub const INVALID_CATALOG_NAME: &str = "3D000";
+    /// A password is another one.
+    pub const INVALID_PASSWORD: &str = "28P01";
     /// Who asks may not come in.
     pub const INVALID_AUTHORIZATION: &str = "28000";
     /// A name of a portal that is taken.

@@ -15,16 +15,21 @@
 //! # }
 //! ```
 
+mod access;
+mod attempts;
 mod cancel;
 mod connection;
 mod copy;
 mod fault;
+mod scram;
 mod server;
 mod shared;
 mod statement;
+mod tls;
 mod tokens;
 mod values;
 mod wire;
 
-pub use server::{Options, Server};
+pub use access::{Access, Method, Origin, Rule};
+pub use server::{Options, Server, Signal};
 pub use shared::Limits;

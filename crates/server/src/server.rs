@@ -9,24 +9,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nearside::Database;
+use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
+use crate::access::{Access, Peer};
+use crate::attempts::Attempts;
 use crate::connection::{Sink, serve};
 use crate::shared::{Limits, Shared, Stop, until};
+use crate::tls::Tls;
 use crate::wire::input::Source;
 
 /// Where to listen, and for whom.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Addresses of this machine that no other machine reaches: clients need no password.
+    /// Addresses of this machine. Where other machines reach one, a role has to have a password.
     pub listen: Vec<SocketAddr>,
     /// The folder of a Unix socket, which has the name that PostgreSQL's clients look for: `.s.PGSQL.` and the port of
     /// the first address, or 5432. Only the user of this process may connect there.
     pub socket: Option<PathBuf>,
+    /// Who may come in.
+    pub access: Access,
+    /// The files of a certificate and of its key, where connections may be encrypted.
+    pub tls: Option<(PathBuf, PathBuf)>,
     /// What clients may have.
     pub limits: Limits,
+}
+
+/// What a process is told by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// To end.
+    End,
+    /// To read its settings again.
+    Reload,
 }
 
 /// Who is told that all places are taken, or comes to cancel, while they are.
@@ -49,15 +66,14 @@ impl Server {
     /// Listens.
     ///
     /// # Errors
-    /// An address that other machines reach, or that is taken; a folder that there is not; no address and no folder.
+    /// An address that other machines reach while no role has a password, or that is taken; a folder that there is not;
+    /// no address and no folder; a certificate that is none.
     pub fn start(database: Database, options: Options) -> io::Result<Server> {
         let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        if let Some(address) = options.listen.iter().find(|address| !address.ip().is_loopback()) {
-            return wrong(format!(
-                "{address} can be reached by other machines, and clients need no password yet: listen on an address \
-                 of this machine alone, like 127.0.0.1:5432"
-            ));
-        }
+        may_listen(&options.listen, &database, &options.access, options.tls.is_some())?;
+        let tls = options.tls.as_ref().map(|(certificate, key)| Tls::load(certificate, key)).transpose()?;
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|e| io::Error::other(format!("the system gives no random bytes: {e}")))?;
         if options.listen.is_empty() && options.socket.is_none() {
             return wrong("there is neither an address nor a socket to listen on".into());
         }
@@ -72,7 +88,19 @@ impl Server {
         let (stop, stopped) = watch::channel(Stop::Never);
         let turns = Arc::new(Semaphore::new(limits.blocking.max(1)));
         let cancels = Arc::default();
-        let shared = Arc::new(Shared { database, limits, cancels, turns, connected: AtomicUsize::new(0) });
+        let delay = limits.login_delay;
+        let shared = Arc::new(Shared {
+            database,
+            limits,
+            cancels,
+            turns,
+            connected: AtomicUsize::new(0),
+            access: RwLock::new(Arc::new(options.access)),
+            tls: RwLock::new(tls.map(Arc::new)),
+            attempts: Attempts::new(delay),
+            secret,
+            logins: Mutex::default(),
+        });
         let _in_runtime = runtime.enter();
         let mut addresses = Vec::new();
         for address in &options.listen {
@@ -111,19 +139,33 @@ impl Server {
         self.shared.connected.load(Ordering::Acquire)
     }
 
-    /// Waits until the process is told to end, by SIGTERM or SIGINT.
+    /// Lets in by other rules from now on, and encrypts by what these files hold now. Who is in stays.
+    ///
+    /// # Errors
+    /// A certificate that is none: then nothing has changed. Addresses that other machines reach need what
+    /// [`start`](Self::start) says.
+    pub fn reload(&self, access: Access, tls: Option<(PathBuf, PathBuf)>) -> io::Result<()> {
+        may_listen(&self.addresses, &self.shared.database, &access, tls.is_some())?;
+        let tls = tls.map(|(certificate, key)| Tls::load(&certificate, &key)).transpose()?;
+        *self.shared.access.write() = Arc::new(access);
+        *self.shared.tls.write() = tls.map(Arc::new);
+        Ok(())
+    }
+
+    /// Waits until the process is told to end, by SIGTERM or SIGINT, or to read its settings again, by SIGHUP.
     ///
     /// # Errors
     /// Signals cannot be listened for.
-    pub fn wait_for_signal(&self) -> io::Result<()> {
+    pub fn wait_for_signal(&self) -> io::Result<Signal> {
         use tokio::signal::unix::{SignalKind, signal};
         self.runtime.block_on(async {
             let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            Ok(())
+            let mut hangup = signal(SignalKind::hangup())?;
+            Ok(tokio::select! {
+                _ = terminate.recv() => Signal::End,
+                _ = interrupt.recv() => Signal::End,
+                _ = hangup.recv() => Signal::Reload,
+            })
         })
     }
 
@@ -158,6 +200,26 @@ impl Server {
     }
 }
 
+/// Fails where other machines reach an address and would come in without a password, or not at all.
+fn may_listen(addresses: &[SocketAddr], database: &Database, access: &Access, has_tls: bool) -> io::Result<()> {
+    let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else { return Ok(()) };
+    if !database.has_passwords() {
+        return wrong(format!(
+            "{address} can be reached by other machines, and no role has a password: give one first (nearside sql \
+             --database DIR -c \"ALTER ROLE nearside PASSWORD '..'\"), or listen on an address of this machine alone, \
+             like 127.0.0.1:5432"
+        ));
+    }
+    match !has_tls && access.0.is_none() {
+        true => wrong(format!(
+            "{address} can be reached by other machines, whom nobody lets in without encryption: give a certificate \
+             and its key, or a rule of access with tls = false"
+        )),
+        false => Ok(()),
+    }
+}
+
 /// A socket of a path, on which nobody listens. One that a server has left behind is taken away.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     if path.exists() {
@@ -167,7 +229,7 @@ fn bind_socket(path: &Path) -> io::Result<UnixListener> {
         }
     }
     let listener = UnixListener::bind(path)?;
-    // There are no passwords: the user of this process alone.
+    // The user of this process alone, who needs no password.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
@@ -194,10 +256,10 @@ async fn accept_tcp(listener: TcpListener, shared: Arc<Shared>, stop: watch::Rec
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, address)) => {
                     prepare(&stream);
                     let (source, sink) = stream.into_split();
-                    admit(Box::new(source), Box::new(sink), &shared, &stop);
+                    admit((Box::new(source), Box::new(sink)), Peer::of(address.ip()), &shared, &stop);
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
@@ -213,7 +275,7 @@ async fn accept_unix(listener: UnixListener, shared: Arc<Shared>, stop: watch::R
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let (source, sink) = stream.into_split();
-                    admit(Box::new(source), Box::new(sink), &shared, &stop);
+                    admit((Box::new(source), Box::new(sink)), Peer::Socket, &shared, &stop);
                 }
                 Err(_) => tokio::time::sleep(PAUSE).await,
             },
@@ -223,9 +285,9 @@ async fn accept_unix(listener: UnixListener, shared: Arc<Shared>, stop: watch::R
 }
 
 /// Serves a client in a task of its own, if there is a place.
-fn admit(source: Source, sink: Sink, shared: &Arc<Shared>, stop: &watch::Receiver<Stop>) {
+fn admit(ends: (Source, Sink), peer: Peer, shared: &Arc<Shared>, stop: &watch::Receiver<Stop>) {
     let Some((place, is_full)) = place(shared) else { return };
-    let serving = serve(source, sink, Arc::clone(shared), stop.clone(), is_full);
+    let serving = serve(ends, peer, Arc::clone(shared), stop.clone(), is_full);
     tokio::spawn(async move {
         serving.await;
         drop(place);

@@ -1,13 +1,19 @@
 //! What all connections of a server share: what they may have, how they are cancelled, and how far its end has come.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use nearside::Database;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
+use crate::access::Access;
+use crate::attempts::Attempts;
 use crate::cancel::Cancels;
+use crate::tls::Tls;
 
 /// What clients may have.
 #[derive(Debug, Clone)]
@@ -18,6 +24,8 @@ pub struct Limits {
     pub message_bytes: usize,
     /// Within which time a client has to have come in.
     pub startup: Duration,
+    /// How long the first login waits that waits for others that have failed; further ones wait longer.
+    pub login_delay: Duration,
     /// How many statements outside of transactions may do what blocks at once; the others wait.
     pub blocking: usize,
 }
@@ -29,6 +37,7 @@ impl Default for Limits {
             connections: 1000,
             message_bytes: 64 << 20,
             startup: Duration::from_secs(60),
+            login_delay: Duration::from_millis(100),
             blocking: (4 * cpus).max(16),
         }
     }
@@ -57,6 +66,31 @@ pub struct Shared {
     pub turns: Arc<Semaphore>,
     /// How many are connected.
     pub connected: AtomicUsize,
+    /// Who may come in.
+    pub access: RwLock<Arc<Access>>,
+    /// How connections are encrypted, if they can be.
+    pub tls: RwLock<Option<Arc<Tls>>>,
+    /// Logins that have failed.
+    pub attempts: Attempts,
+    /// What the answers to those are made of who are nobody.
+    pub secret: [u8; 32],
+    /// Turns of logins by their addresses.
+    pub logins: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
+}
+
+impl Shared {
+    /// The turns of logins from an address: the others wait.
+    pub fn logins_of(&self, address: Option<IpAddr>) -> Arc<Semaphore> {
+        /// How many from one address may log in at once.
+        const AT_ONCE: usize = 20;
+        /// From how many addresses on those are forgotten from which nobody logs in.
+        const ADDRESSES: usize = 100;
+        let mut logins = self.logins.lock();
+        if logins.len() >= ADDRESSES {
+            logins.retain(|_, turns| Arc::strong_count(turns) > 1);
+        }
+        Arc::clone(logins.entry(address).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+    }
 }
 
 /// Waits until the server's end has come so far.

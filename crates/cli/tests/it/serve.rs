@@ -89,11 +89,57 @@ fn what_clients_commit_is_there_after_sigterm() {
 
 #[test]
 fn an_address_that_others_reach_is_refused() {
-    for address in ["0.0.0.0:5432", "[::]:5432", "nonsense"] {
-        let run = run(&["serve", "--listen", address]);
-        assert_eq!(run.code, 2, "{run:?}");
-        assert!(run.err.contains("127.0.0.1:5432"), "{run:?}");
+    for address in ["0.0.0.0:5432", "[::]:5432"] {
+        let run = run(&["serve", "--threads", "1", "--memory", "256MB", "--listen", address]).failed();
+        assert!(run.contains("127.0.0.1:5432") && run.contains("PASSWORD"), "{run}");
     }
+    let run = self::run(&["serve", "--listen", "nonsense"]);
+    assert_eq!(run.code, 2, "{run:?}");
+    assert!(run.err.contains("127.0.0.1:5432"), "{run:?}");
     let run = run(&["serve", "--listen", "127.0.0.1:0", "--socket", "/nowhere/at/all"]).failed();
     assert!(run.contains("/nowhere/at/all"), "{run}");
+}
+
+#[test]
+fn settings_are_read_from_a_file_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nearside.toml");
+    let written = |method: &str| {
+        let text = format!(
+            "listen = ['127.0.0.1:0']\nthreads = 1\nmemory = '256MB'\ndrain = 5\n[[access]]\nfrom = 'loopback'\nmethod = \
+             '{method}'\n"
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    written("trust");
+    let mut child = nearside()
+        .args(["serve", "--settings"])
+        .arg(&file)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut line = || {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        line.trim().to_string()
+    };
+    let address = line().strip_prefix("listening on ").expect("an address").to_string();
+    drop(connected(&address));
+    written("reject");
+    let sent = Command::new("kill").args(["-HUP", &child.id().to_string()]).status().expect("kill runs");
+    assert!(sent.success());
+    assert_eq!(line(), "settings were read again");
+    let mut stream = TcpStream::connect(&address).expect("a server");
+    let body = b"\0\x03\0\0user\0me\0database\0nearside\0\0";
+    stream.write_all(&[&(body.len() as u32 + 4).to_be_bytes()[..], body].concat()).expect("the server reads");
+    let mut told = Vec::new();
+    stream.read_to_end(&mut told).expect("an end");
+    assert!(told.starts_with(b"E") && String::from_utf8_lossy(&told).contains("28000"), "{told:?}");
+    ended(child);
+    std::fs::write(&file, "listen = ['127.0.0.1:0']\nconnectoins = 5\n").unwrap();
+    let told = run(&["serve", "--settings", file.to_str().unwrap()]).failed();
+    assert!(told.contains("connectoins") && told.contains("line 2"), "{told}");
 }

@@ -14,6 +14,7 @@ use crate::api::keyed::KeyedTable;
 use crate::api::session::Session;
 use crate::catalog::placement::MachineNodes;
 use crate::catalog::report::{self, ColumnReport, IndexReport};
+use crate::catalog::roles::FIRST;
 use crate::catalog::units::Units;
 use crate::catalog::{Catalog, Entry, Name};
 use crate::durable;
@@ -44,7 +45,7 @@ const MEMORY_SHARE: f64 = 0.8;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Database {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
 /// What a database may use.
@@ -251,7 +252,7 @@ impl Database {
 
     /// A session: settings, prepared statements and what is cancelled together.
     pub fn session(&self) -> Session {
-        Session::new(Arc::clone(&self.inner))
+        Session::new(Arc::clone(&self.inner), FIRST)
     }
 
     /// Rows of a table by its primary key, in batches, without SQL.

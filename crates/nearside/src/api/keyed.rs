@@ -12,6 +12,7 @@ use units::versions::Pin;
 
 use crate::api::session::{Session, not_on_a_worker};
 use crate::catalog::delta::FoundKeys;
+use crate::catalog::roles::FIRST;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::by_key::account;
@@ -149,7 +150,7 @@ impl KeyedTable {
         };
         let (table, column) = (written::name(&self.name), quoted(column));
         let sql = format!("SELECT * FROM {table} WHERE {column} BETWEEN $1 AND $2 ORDER BY {column}");
-        Session::new(Arc::clone(&self.inner)).prepare(&sql)?.query(&[first, last])
+        Session::new(Arc::clone(&self.inner), FIRST).prepare(&sql)?.query(&[first, last])
     }
 
     /// Puts rows under their keys, in the place of those that have them, and gives how many. The rows have all columns

@@ -35,7 +35,7 @@ use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, set_config, split,
-    statements, take_local, take_placement, take_rules,
+    statements, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
 use crate::statements::copy;
@@ -45,6 +45,7 @@ use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
+use crate::statements::roles;
 use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
@@ -68,6 +69,8 @@ static SESSIONS: AtomicI32 = AtomicI32::new(1);
 pub(super) struct SessionState {
     /// Which of the process's sessions it is.
     pub(super) number: i32,
+    /// The number of the role that has it.
+    pub(super) user: u32,
     /// Values of sequences that it was given.
     pub(super) given: Arc<SessionValues>,
     /// Functions and settings.
@@ -102,11 +105,12 @@ impl Drop for TemporaryTables {
 }
 
 impl Session {
-    pub(crate) fn new(inner: Arc<Inner>) -> Session {
+    pub(crate) fn new(inner: Arc<Inner>, user: u32) -> Session {
         let planner = inner.default_planner();
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let shared = SessionState {
             number,
+            user,
             given: Arc::default(),
             settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
@@ -150,7 +154,8 @@ impl Session {
 
     /// A statement that does nothing yet.
     pub(crate) fn running(&self) -> Arc<RunningStatement> {
-        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(self.shared.number, &self.shared.given))
+        let SessionState { number, user, given, .. } = self.shared.as_ref();
+        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(*number, *user, given))
     }
 
     /// Runs one statement.
@@ -305,6 +310,7 @@ impl Session {
                 self.cursor(of, |query, sql| self.dispatch(query, running, Key { sql, ..key }))
             }
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
+            AnyStatement::Role(of) => roles::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
@@ -505,9 +511,10 @@ fn take_temporary(statement: &mut Statement) -> bool {
 /// A statement's text as views show it: its beginning.
 fn label(sql: &str) -> String {
     const CHARS: usize = 200;
-    match sql.trim().char_indices().nth(CHARS) {
-        Some((end, _)) => format!("{}..", &sql.trim()[..end]),
-        None => sql.trim().to_string(),
+    let sql = without_password(sql.trim());
+    match sql.char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}..", &sql[..end]),
+        None => sql.to_string(),
     }
 }
 

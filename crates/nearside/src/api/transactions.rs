@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 
 use crate::api::control::settled;
-use crate::api::session::Session;
+use crate::api::session::{Session, SessionState};
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::transactions::{Activity, Level};
 use crate::catalog::{TableMeta, writes_until_now};
@@ -27,7 +27,6 @@ use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
 use crate::sql::{SetConstraints, normalised};
-use crate::statements::{constraints, referential};
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::ending::{Locked, end_statement};
@@ -35,6 +34,7 @@ use crate::statements::transaction::locking::release;
 use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::transaction::view::begin_statement;
 use crate::statements::transaction::wanted::locked_rows;
+use crate::statements::{constraints, referential};
 
 /// How often a serializable statement by itself begins again where others were faster.
 const TRIES: usize = 1000;
@@ -85,6 +85,7 @@ impl Modes {
 impl Session {
     /// Runs a statement: as part of the session's transaction, or by itself.
     pub(super) fn carry_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
+        self.may_work()?;
         let open = self.shared.transaction.0.lock().clone();
         match open {
             Some(transaction) => self.within(&transaction, label, (by_keys, work)),
@@ -94,7 +95,8 @@ impl Session {
 
     fn started(&self, label: &str) -> (RunningStatement, u64) {
         let (planner, settings) = self.planner();
-        let running = RunningStatement::start(&self.inner, planner).run_by(self.shared.number, &self.shared.given);
+        let SessionState { number, user, given, .. } = self.shared.as_ref();
+        let running = RunningStatement::start(&self.inner, planner).run_by(*number, *user, given);
         if !label.is_empty() {
             running.statement.set_label(label.to_string());
         }

@@ -60,7 +60,13 @@ impl Session {
     pub fn client_setting(&self, name: &str) -> Option<String> {
         let is_of_transaction = name.to_lowercase().starts_with("transaction_");
         let planner = self.planner().0;
-        let of = OfSession { number: self.shared.number, path: Vec::new(), level: String::new(), is_read_only: false };
+        let of = OfSession {
+            number: self.shared.number,
+            user: String::new(),
+            path: Vec::new(),
+            level: String::new(),
+            is_read_only: false,
+        };
         let shown = client::shown(name, planner.config_options(), &of)?;
         (!is_of_transaction).then_some(shown.value)
     }

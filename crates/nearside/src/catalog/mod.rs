@@ -30,6 +30,7 @@ pub(crate) mod path;
 pub mod pg_types;
 pub(crate) mod placement;
 pub(crate) mod report;
+pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod sequences;
 pub(crate) mod snapshot;
@@ -206,6 +207,7 @@ pub(crate) struct CatalogState {
     names: Arc<HashMap<u64, Arc<Name>>>,
     /// What `ALTER SYSTEM SET` has said, by the names of settings.
     settings: Arc<BTreeMap<String, String>>,
+    roles: Arc<roles::Roles>,
 }
 
 impl CatalogState {

@@ -194,7 +194,7 @@ pub(crate) fn parts(setting: &str) -> Vec<String> {
                 (name.trim().to_lowercase(), behind)
             }
         };
-        // There are no users, whose schemas this would be; `pg_catalog` is looked into before all.
+        // No schema is a role's own; `pg_catalog` is looked into before all.
         if !part.is_empty() && part != "$user" && part != super::PG_CATALOG {
             parts.push(part);
         }

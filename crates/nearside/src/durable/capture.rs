@@ -15,6 +15,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::path::is_temporary;
+use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
@@ -51,6 +52,9 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     if before.settings() != after.settings() {
         state.settings = Some(BTreeMap::clone(after.settings()));
     }
+    if before.roles() != after.roles() {
+        state.roles = Some(Roles::clone(after.roles()));
+    }
     let is_gone = |name: &Name| after.get(name).is_none() && lasts(name);
     state.removed = before.entries().filter(|(name, _)| is_gone(name)).map(|(name, _)| of(name)).collect();
     for (name, entry) in after.entries().filter(|(name, _)| lasts(name)) {
@@ -77,8 +81,11 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
         };
         state.put.push(Put { name: of(name), what });
     }
-    let is_nothing =
-        state.schemas.is_none() && state.settings.is_none() && state.removed.is_empty() && state.put.is_empty();
+    let is_nothing = state.schemas.is_none()
+        && state.settings.is_none()
+        && state.roles.is_none()
+        && state.removed.is_empty()
+        && state.put.is_empty();
     Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
 }
 
@@ -88,7 +95,8 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
 /// As [`difference`]; those of `keep`; no memory to encode what deltas have.
 pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Result<(State, BlobsWriter)> {
     let settings = Some(BTreeMap::clone(all.settings()));
-    let mut state = State { next, schemas: Some(schemas(all)), settings, ..State::default() };
+    let roles = (!all.roles().is_untouched()).then(|| Roles::clone(all.roles()));
+    let mut state = State { next, schemas: Some(schemas(all)), settings, roles, ..State::default() };
     let mut blobs = BlobsWriter::default();
     for (name, entry) in all.entries().filter(|(name, _)| lasts(name)) {
         let what = match entry {

@@ -26,6 +26,7 @@ use storage::TableRow;
 
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::roles::Roles;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};
@@ -69,6 +70,9 @@ pub(super) struct State {
     /// All settings of the database that are not at their defaults, where they are others than before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<BTreeMap<String, String>>,
+    /// All roles, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Roles>,
     /// Of the database: what new tables begin with.
     pub next: Next,
 }

@@ -24,6 +24,7 @@ use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
+use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -49,6 +50,7 @@ pub(super) struct Picture {
     tables: HashMap<u64, TableOf>,
     sequences: HashMap<u64, Sequence>,
     settings: BTreeMap<String, String>,
+    roles: Roles,
     next: Next,
 }
 
@@ -127,6 +129,7 @@ impl Picture {
             self.schemas = schemas.into_iter().collect();
         }
         self.settings = state.settings.unwrap_or_else(|| std::mem::take(&mut self.settings));
+        self.roles = state.roles.unwrap_or_else(|| std::mem::take(&mut self.roles));
         for name in &state.removed {
             self.names.remove(name).ok_or_else(|| malformed(&format!("'{}' is not there to be removed", name.name)))?;
         }
@@ -200,6 +203,7 @@ impl Picture {
         self.fits(folder, running)?;
         let mut state = CatalogState::clone(&running.catalog);
         self.settings.iter().for_each(|(name, value)| state.set_setting(name, Some(value)));
+        *state.roles_mut() = self.roles.clone();
         self.schemas.iter().filter(|schema| *schema != DEFAULT_SCHEMA).for_each(|schema| {
             state.create_schema(schema);
         });

@@ -42,6 +42,7 @@ macro_rules! states {
 
 states! {
     FeatureNotSupported = "0A000" "feature_not_supported": "Nearside does not do this";
+    InvalidGrantOperation = "0LP01" "invalid_grant_operation": "a role would be a member of itself";
     CardinalityViolation = "21000" "cardinality_violation":
         "a scalar subquery has several rows, or ON CONFLICT DO UPDATE meets a row twice";
     DataException = "22000" "data_exception": "a value made the statement fail, and no other code of 22 says how";
@@ -96,6 +97,7 @@ states! {
     DeadlockDetected = "40P01" "deadlock_detected": "transactions wait for each other: run this one again";
     SyntaxOrAccessError = "42000" "syntax_error_or_access_rule_violation":
         "a statement cannot be planned, and no other code of 42 says why";
+    InsufficientPrivilege = "42501" "insufficient_privilege": "the role may not do that";
     SyntaxError = "42601" "syntax_error": "the text is not SQL";
     InvalidName = "42602" "invalid_name": "a name that cannot be one";
     InvalidColumnDefinition = "42611" "invalid_column_definition": "a column that cannot be defined so";

@@ -20,14 +20,14 @@ use crate::error::{statement_err, value_err};
 pub(crate) const SERVER_VERSION: &str = "15.0";
 /// The same as a number.
 pub(crate) const SERVER_VERSION_NUM: &str = "150000";
-/// There are no users: every session is this one's.
-pub(crate) const USER: &str = "nearside";
 
 /// What the functions of a session answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Answers {
     /// Which of the process's sessions it is.
     pub session: i32,
+    /// The name of its role.
+    pub user: String,
     /// The database's name.
     pub database: &'static str,
     /// Where names without a schema are looked up, in order.
@@ -227,7 +227,7 @@ impl ScalarUDFImpl for Asked {
                 let first = self.answers.schemas.iter().find(|schema| !is_temporary(schema));
                 ColumnarValue::Scalar(ScalarValue::Utf8View(first.cloned()))
             }
-            Question::User => text(USER),
+            Question::User => text(&self.answers.user),
             Question::Session => ColumnarValue::Scalar(ScalarValue::Int32(Some(self.answers.session))),
             Question::Recovery => ColumnarValue::Scalar(ScalarValue::Boolean(Some(false))),
             Question::Schemas => return self.schemas(&args),

@@ -30,6 +30,8 @@ pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, TableDescriptio
 pub(crate) struct OfSession {
     /// Which of the process's sessions.
     pub number: i32,
+    /// The name of its role.
+    pub user: String,
     /// The schemas in which names without one are looked up.
     pub path: Vec<String>,
     /// The level of its transaction.

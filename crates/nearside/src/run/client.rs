@@ -53,7 +53,7 @@ const FIXED: [Fixed; 17] = [
     fixed("default_table_access_method", "heap", Set::To(&["heap"]), "How tables are kept, as pg_am calls it"),
     fixed("integer_datetimes", "on", Set::Never, "Whether times are integers"),
     fixed("IntervalStyle", "postgres", Set::To(&["postgres"]), "How intervals are written"),
-    fixed("is_superuser", "on", Set::Never, "Whether the user may do everything; there are no users"),
+    fixed("is_superuser", "on", Set::Never, "Whether the role may do everything; others do not log in"),
     fixed("jit", "off", Set::To(&["off", "false", "no", "0"]), "Whether expressions are compiled to machine code"),
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),

@@ -19,6 +19,7 @@ use sqlparser::ast::ObjectName;
 use storage::{Interruption, StoreError};
 
 use crate::catalog::path::SearchPath;
+use crate::catalog::roles::FIRST;
 use crate::catalog::{Catalog, Name, Snapshot, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -66,6 +67,8 @@ pub(crate) struct RunningStatement {
     wants_transaction: Arc<AtomicBool>,
     /// Which of the process's sessions runs it; 0 for none.
     session: i32,
+    /// The number of the role that runs it.
+    pub user: u32,
     /// Values of sequences that its session was given.
     given: Arc<SessionValues>,
     /// Rows that parts of it have returned, by the names under which the rest reads them.
@@ -103,6 +106,7 @@ impl RunningStatement {
             blocked: Arc::default(),
             wants_transaction: Arc::default(),
             session: 0,
+            user: FIRST,
             given: Arc::default(),
             returned: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
@@ -113,9 +117,9 @@ impl RunningStatement {
         }
     }
 
-    /// The same statement, run by a session, which was given these values of sequences.
-    pub(crate) fn run_by(self, session: i32, given: &Arc<SessionValues>) -> RunningStatement {
-        RunningStatement { session, given: Arc::clone(given), ..self }
+    /// The same statement, run by a session of a role, which was given these values of sequences.
+    pub(crate) fn run_by(self, session: i32, user: u32, given: &Arc<SessionValues>) -> RunningStatement {
+        RunningStatement { session, user, given: Arc::clone(given), ..self }
     }
 
     /// The same statement with other settings.
@@ -172,6 +176,7 @@ impl RunningStatement {
         let of = self.transaction.as_ref();
         OfSession {
             number: self.session,
+            user: self.catalog.roles().by_id(self.user).map_or_else(String::new, |(name, _)| name.to_string()),
             path: self.path().existing(&self.catalog).map(str::to_string).collect(),
             level: of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string()),
             is_read_only: of.map_or(settings.default_transaction_read_only, |of| of.is_read_only),
@@ -195,6 +200,7 @@ impl RunningStatement {
             blocked: Arc::clone(&self.blocked),
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
+            user: self.user,
             given: Arc::clone(&self.given),
             returned: Arc::clone(&self.returned),
             traffic: Arc::clone(&self.traffic),

@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use storage::{DeltasView, Part, RowsToDelete, TableRow, TableVersion};
 
+use crate::catalog::roles::RolesChange;
 use crate::catalog::snapshot::{Reads, Snapshot};
 use crate::catalog::transactions::{Level, OpenTransaction};
 use crate::catalog::{Catalog, CatalogState, Entry, Name, TableEntry, TableMeta};
@@ -113,6 +114,8 @@ pub(crate) struct Content {
     pub tables: BTreeMap<u64, WrittenTable>,
     /// Others of which it has written rows by their keys alone, which no statement has read otherwise since.
     pub pending: BTreeMap<u64, PendingRows>,
+    /// What it has changed of who there is.
+    pub roles: Option<RolesChange>,
 }
 
 /// What a name stood for when the transaction first changed it, and what it stands for in it.
@@ -226,7 +229,7 @@ impl Ended {
 impl Content {
     /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.schemas.is_empty() && self.names.is_empty() && self.tables.is_empty() && self.pending.is_empty()
+        !self.has_definitions() && self.tables.is_empty() && self.pending.is_empty()
     }
 
     /// Whether all that was written was written by keys.
@@ -234,9 +237,9 @@ impl Content {
         !self.pending.is_empty() && self.tables.is_empty() && !self.has_definitions()
     }
 
-    /// Whether names, columns or indexes were changed.
+    /// Whether names, columns, indexes or roles were changed.
     pub(crate) fn has_definitions(&self) -> bool {
-        !self.schemas.is_empty() || !self.names.is_empty()
+        !self.schemas.is_empty() || !self.names.is_empty() || self.roles.is_some()
     }
 
     /// Tables that are the transaction's alone.

@@ -54,6 +54,7 @@ mod parsed;
 mod qualified;
 mod recursion;
 mod returning;
+mod roles;
 mod rows;
 mod rules;
 mod same_names;
@@ -93,6 +94,7 @@ pub(crate) use own::{AlterConstraint, AlterPlacement, AlterSystem, Change, Renam
 pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
 pub(crate) use returning::{Returning, take_returning};
+pub(crate) use roles::{RoleName, RoleOptions, RoleStatement, without_password};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
 pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
@@ -156,6 +158,8 @@ pub(crate) enum AnyStatement {
     Upkeep(Upkeep),
     /// `DISCARD`, `RESET ALL` and their like.
     GivenUp(GivenUp),
+    /// `CREATE ROLE` and its like.
+    Role(RoleStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -188,6 +192,9 @@ impl AnyStatement {
             Some(upkeep::Kept::Upkeep(upkeep)) => return Ok(AnyStatement::Upkeep(upkeep)),
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
             None => {}
+        }
+        if let Some(role) = roles::statement(&tokens)? {
+            return Ok(AnyStatement::Role(role));
         }
         if let Some(cursor) = cursors::statement(&tokens)? {
             return Ok(AnyStatement::Cursor(cursor));
@@ -258,9 +265,7 @@ impl AnyStatement {
             AnyStatement::SetConstraints(_) => {
                 Err(Error::Unsupported("SET CONSTRAINTS cannot be prepared or stand inside another statement".into()))
             }
-            AnyStatement::AlterPlacement(_)
-            | AnyStatement::RenameConstraint(_)
-            | AnyStatement::AlterConstraint(_) => {
+            AnyStatement::AlterPlacement(_) | AnyStatement::RenameConstraint(_) | AnyStatement::AlterConstraint(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             AnyStatement::AlterSystem(_) => {
@@ -274,6 +279,9 @@ impl AnyStatement {
             )),
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
+            )),
+            AnyStatement::Role(_) => Err(Error::Unsupported(
+                "statements about roles cannot be prepared or stand inside another statement".into(),
             )),
             _ => {
                 Err(Error::plan(SqlState::SyntaxError, "COPY, EXPORT and IMPORT cannot stand inside another statement"))

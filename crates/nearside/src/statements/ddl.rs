@@ -28,8 +28,8 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference, of_column, option_pairs,
-    qualify, without_stars,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference,
+    of_column, option_pairs, qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;

@@ -28,6 +28,7 @@ pub(crate) mod placement;
 pub(crate) mod referential;
 pub(crate) mod relations;
 pub(crate) mod returning;
+pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod sequences;
 pub(crate) mod small;

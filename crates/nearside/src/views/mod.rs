@@ -106,7 +106,13 @@ impl SystemTables for Views {
         };
         session::function(name, |asks_for_settings| {
             let settings = if asks_for_settings { settings() } else { Default::default() };
-            session::Answers { session: of.number, database: CATALOG, schemas: of.path.clone(), settings }
+            session::Answers {
+                session: of.number,
+                user: of.user.clone(),
+                database: CATALOG,
+                schemas: of.path.clone(),
+                settings,
+            }
         })
     }
 

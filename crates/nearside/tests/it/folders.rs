@@ -56,6 +56,68 @@ fn settings_of_the_database_are_there_again() {
     memory.execute("ALTER SYSTEM RESET ALL").unwrap();
 }
 
+#[test]
+fn roles_are_there_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, backup) = (place.path().join("db"), place.path().join("backup"));
+    let session = opened(&folder);
+    session
+        .execute(
+            "CREATE ROLE readers; CREATE USER ann SUPERUSER PASSWORD 'secret' VALID UNTIL '2030-01-31 12:00:00+00';
+             CHECKPOINT; GRANT readers TO ann WITH ADMIN OPTION; CREATE ROLE short; DROP ROLE short;
+             BEGIN; CREATE ROLE made IN ROLE readers; ALTER ROLE nearside NOINHERIT; COMMIT;
+             BEGIN; CREATE ROLE undone; ROLLBACK",
+        )
+        .unwrap();
+    let all = |session: &Session| {
+        let roles = "SELECT oid::bigint, rolname, rolsuper, rolinherit, rolcanlogin, coalesce(rolpassword, 'none'),
+                     coalesce(rolvaliduntil::text, 'none') FROM pg_authid ORDER BY rolname";
+        let members = "SELECT roleid::bigint, member::bigint, admin_option FROM pg_auth_members ORDER BY 1, 2";
+        (rows(session, roles), rows(session, members))
+    };
+    let wanted = all(&session);
+    assert_eq!((wanted.0.len(), wanted.1.len()), (4, 2));
+    session.execute(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
+    drop(session);
+    for _ in 0..2 {
+        // By the log's records first, then by the checkpoint that opening makes of them.
+        drop(opened(&folder));
+        assert_eq!(all(&opened(&folder)), wanted);
+    }
+    assert_eq!(all(&opened(&backup)), wanted);
+    // A number is given once.
+    let session = opened(&folder);
+    session.execute("DROP ROLE made; CREATE ROLE made").unwrap();
+    let number = |rows: &[Vec<String>]| rows.iter().find(|row| row[1] == "made").unwrap()[0].clone();
+    assert_ne!(number(&all(&session).0), number(&wanted.0));
+    // Nothing on the disk knows the password.
+    drop(session);
+    for file in std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file()) {
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(!bytes.windows(8).any(|window| window == b"'secret'"), "{}", file.display());
+    }
+}
+
+#[test]
+fn transactions_that_change_one_role_meet() {
+    let database = Database::builder().threads(2).memory_bytes(1 << 29).build().unwrap();
+    let (one, two) = (database.session(), database.session());
+    one.execute("CREATE ROLE a; CREATE ROLE b").unwrap();
+    one.execute("BEGIN; ALTER ROLE a LOGIN").unwrap();
+    two.execute("ALTER ROLE b LOGIN").unwrap();
+    one.execute("COMMIT").unwrap();
+    assert_eq!(rows(&two, "SELECT count(*) FROM pg_roles WHERE rolcanlogin"), [["3"]]);
+    one.execute("BEGIN; ALTER ROLE a SUPERUSER").unwrap();
+    two.execute("DROP ROLE a").unwrap();
+    assert!(fails(&one, "COMMIT").contains("role 'a'"));
+    assert_eq!(rows(&two, "SELECT count(*) FROM pg_roles"), [["2"]]);
+    // A membership in a role that goes meanwhile goes with it.
+    one.execute("CREATE ROLE c; BEGIN; GRANT b TO c").unwrap();
+    two.execute("DROP ROLE b").unwrap();
+    one.execute("COMMIT").unwrap();
+    assert_eq!(rows(&two, "SELECT count(*) FROM pg_auth_members"), [["0"]]);
+}
+
 /// The time of now, with all that was committed before it earlier and all that comes later.
 fn moment() -> DateTime<Utc> {
     std::thread::sleep(Duration::from_millis(3));

@@ -12,6 +12,7 @@
 
 mod copying;
 mod extended;
+mod login;
 mod rows;
 mod simple;
 mod startup;

@@ -8,9 +8,12 @@ use nearside::{DATABASE_NAME, Session};
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 
+use super::login::Arriving;
 use super::{Connection, Failure, Result, Sink};
+use crate::access::Peer;
 use crate::fault::{Fault, codes};
-use crate::shared::{Shared, Stop};
+use crate::shared::{Shared, Stop, until};
+use crate::tls::Tls;
 use crate::wire::backend::Output;
 use crate::wire::frontend::{First, decode_first};
 use crate::wire::input::{Broken, Input, Source};
@@ -42,8 +45,7 @@ pub const TOLD: [&str; 13] = [
 pub fn told(session: &Session, name: &str) -> Option<String> {
     match name {
         "in_hot_standby" => Some("off".into()),
-        // As `session_user` says: there are no users.
-        "session_authorization" => Some("nearside".into()),
+        "session_authorization" => Some(session.user()),
         // Clients look for a zone of that name.
         "TimeZone" => session.client_setting(name).map(|zone| if zone == "+00:00" { "UTC".into() } else { zone }),
         name => session.client_setting(name),
@@ -55,18 +57,47 @@ struct Arrived {
     /// The version of the protocol that is spoken.
     minor: u16,
     parameters: Vec<(String, String)>,
+    /// How the connection is encrypted, if it is.
+    tls: Option<Arc<Tls>>,
+}
+
+/// A client that was let in.
+struct Admitted {
+    minor: u16,
+    parameters: Vec<(String, String)>,
+    session: Session,
 }
 
 /// Serves a client from its first byte to its last. `is_full`: all places for clients are taken, and this one has come
 /// to cancel or to be told so.
-pub async fn serve(source: Source, mut sink: Sink, shared: Arc<Shared>, stop: watch::Receiver<Stop>, is_full: bool) {
+pub async fn serve(
+    (source, mut sink): (Source, Sink),
+    peer: Peer,
+    shared: Arc<Shared>,
+    stop: watch::Receiver<Stop>,
+    is_full: bool,
+) {
     let mut input = Input::new(source, shared.limits.message_bytes);
-    let within = shared.limits.startup;
-    let arrived = tokio::time::timeout(within, arrive(&mut input, &mut sink, &shared, is_full)).await;
     let mut output = Output::default();
+    let within = shared.limits.startup;
+    let coming_in = async {
+        match arrive(&mut input, &mut sink, &shared, is_full).await? {
+            Some(arrived) => admit(arrived, (&mut input, &mut sink, &mut output), peer, &shared).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let mut stopped = stop.clone();
+    let arrived = tokio::select! {
+        arrived = tokio::time::timeout(within, coming_in) => arrived,
+        // Who has not come in yet does not hold up the end.
+        () = until(&mut stopped, Stop::WhenIdle) => {
+            let message = "terminating connection due to administrator command";
+            Ok(Err(Fault::fatal(codes::ADMIN_SHUTDOWN, message).into()))
+        }
+    };
     let fault = match arrived {
-        Ok(Ok(Some(arrived))) => {
-            let mut connection = match connect(arrived, input, sink, &shared, stop).await {
+        Ok(Ok(Some(admitted))) => {
+            let mut connection = match connect(admitted, (input, output, sink), &shared, stop).await {
                 Ok(connection) => connection,
                 Err((fault, sink)) => return last_words(&fault, Output::default(), sink).await,
             };
@@ -87,7 +118,7 @@ pub async fn serve(source: Source, mut sink: Sink, shared: Arc<Shared>, stop: wa
         // Nobody waits for who says nothing.
         Err(_) => return,
     };
-    output.0.clear();
+    // Which version of the protocol is spoken may have to be told before.
     last_words(&fault, output, sink).await;
 }
 
@@ -103,6 +134,7 @@ async fn last_words(fault: &Fault, mut output: Output, mut sink: Sink) {
 
 /// Reads what a client says first; `None` where that was all.
 async fn arrive(input: &mut Input, sink: &mut Sink, shared: &Shared, is_full: bool) -> Result<Option<Arrived>> {
+    let mut tls = None;
     // One for each kind of encryption.
     for _ in 0..=2 {
         let first: Bytes = match input.untyped(FIRST_MAX).await {
@@ -111,14 +143,26 @@ async fn arrive(input: &mut Input, sink: &mut Sink, shared: &Shared, is_full: bo
             Err(wrong) => return Err(wrong.into()),
         };
         match decode_first(first)? {
-            First::Encryption => {
+            First::Encryption { .. } if tls.is_some() => {
+                let message = "encryption was asked for within an encrypted connection";
+                return Err(Fault::fatal(codes::PROTOCOL_VIOLATION, message).into());
+            }
+            First::Encryption { is_tls } => {
                 // What came behind it came without encryption, and was meant to be none of it.
                 if !input.is_empty() {
                     let message = "received unencrypted data after SSL request";
                     return Err(Fault::fatal(codes::PROTOCOL_VIOLATION, message).into());
                 }
-                if sink.write_all(b"N").await.is_err() || sink.flush().await.is_err() {
+                let known = shared.tls.read().clone().filter(|_| is_tls);
+                let answer = if known.is_some() { b"S" } else { b"N" };
+                if sink.write_all(answer).await.is_err() || sink.flush().await.is_err() {
                     return Ok(None);
+                }
+                if let Some(known) = known {
+                    if !encrypt(input, sink, &known).await {
+                        return Ok(None);
+                    }
+                    tls = Some(known);
                 }
             }
             First::Cancel(number, key) => {
@@ -130,7 +174,7 @@ async fn arrive(input: &mut Input, sink: &mut Sink, shared: &Shared, is_full: bo
                     let message = "sorry, too many clients already";
                     return Err(Fault::fatal(codes::TOO_MANY_CONNECTIONS, message).into());
                 }
-                return Ok(Some(Arrived { minor, parameters }));
+                return Ok(Some(Arrived { minor, parameters, tls }));
             }
             First::Startup(major, minor, _) => {
                 let message =
@@ -142,22 +186,60 @@ async fn arrive(input: &mut Input, sink: &mut Sink, shared: &Shared, is_full: bo
     Err(Fault::fatal(codes::PROTOCOL_VIOLATION, "encryption was asked for before, and there is none").into())
 }
 
-/// Has a session for a client, with the settings that it asks for.
-async fn connect(
+/// Goes on encrypted; false where the client does not.
+async fn encrypt(input: &mut Input, sink: &mut Sink, tls: &Tls) -> bool {
+    let plain = tokio::io::join(input.take_source(), std::mem::replace(sink, Box::new(tokio::io::sink())));
+    match tls.acceptor.accept(plain).await {
+        Ok(stream) => {
+            let (source, encrypted) = tokio::io::split(stream);
+            input.set_source(Box::new(source));
+            *sink = Box::new(encrypted);
+            true
+        }
+        Err(why) => {
+            tracing::info!("a client has not come to an encrypted connection: {why}");
+            false
+        }
+    }
+}
+
+/// Finds out whether a client is who it says.
+async fn admit(
     arrived: Arrived,
-    input: Input,
-    sink: Sink,
+    (input, sink, output): (&mut Input, &mut Sink, &mut Output),
+    peer: Peer,
+    shared: &Arc<Shared>,
+) -> Result<Admitted> {
+    let Arrived { minor, parameters, tls } = arrived;
+    let (options, parameters): (Vec<_>, Vec<_>) =
+        parameters.into_iter().partition(|(name, _)| name.starts_with("_pq_."));
+    let user = parameters.iter().find(|(name, value)| name == "user" && !value.is_empty());
+    let Some((_, user)) = user else {
+        let message = "no PostgreSQL user name specified in startup packet";
+        return Err(Fault::fatal(codes::INVALID_AUTHORIZATION, message).into());
+    };
+    if minor > NEWEST_MINOR || !options.is_empty() {
+        let unknown: Vec<String> = options.into_iter().map(|(name, _)| name).collect();
+        output.negotiate(VERSION_3_0 | u32::from(minor.min(NEWEST_MINOR)), &unknown);
+    }
+    let is_encrypted = tls.is_some();
+    let binding = tls.as_ref().and_then(|tls| tls.end_point.clone());
+    let session = Arriving { input, sink, output, peer, is_encrypted, binding }.login(user, shared).await?;
+    Ok(Admitted { minor, parameters, session })
+}
+
+/// Sets a client's session up, with the settings that it asks for.
+async fn connect(
+    admitted: Admitted,
+    (input, output, sink): (Input, Output, Sink),
     shared: &Arc<Shared>,
     stop: watch::Receiver<Stop>,
 ) -> Result<Connection, (Fault, Sink)> {
-    let Arrived { minor, parameters } = arrived;
-    let (options, parameters): (Vec<_>, Vec<_>) =
-        parameters.into_iter().partition(|(name, _)| name.starts_with("_pq_."));
+    let Admitted { minor, parameters, session } = admitted;
     let mut key = vec![0; if minor >= 2 { 32 } else { 4 }];
     if getrandom::fill(&mut key).is_err() {
         return Err((Fault::fatal(codes::INTERNAL_ERROR, "the system gives no random bytes"), sink));
     }
-    let session = shared.database.session();
     let settings = match settings(parameters) {
         Ok(settings) => settings,
         Err(fault) => return Err((fault, sink)),
@@ -170,12 +252,6 @@ async fn connect(
         Ok(Err(fault)) => return Err((Fault { is_fatal: true, ..fault }, sink)),
         Err(_) => return Err((Fault::fatal(codes::INTERNAL_ERROR, "a setting could not be set"), sink)),
     }
-    let mut output = Output::default();
-    if minor > NEWEST_MINOR || !options.is_empty() {
-        let unknown: Vec<String> = options.into_iter().map(|(name, _)| name).collect();
-        output.negotiate(VERSION_3_0 | u32::from(minor.min(NEWEST_MINOR)), &unknown);
-    }
-    output.authentication(0, &[]);
     let number = session.number();
     let registered = shared.cancels.register(number, key.clone());
     let mut connection = Connection {
@@ -205,9 +281,7 @@ async fn connect(
 /// The settings among a client's parameters.
 fn settings(parameters: Vec<(String, String)>) -> Result<Vec<(String, String)>, Fault> {
     let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
-    let Some(user) = find("user").filter(|user| !user.is_empty()) else {
-        return Err(Fault::fatal(codes::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet"));
-    };
+    let user = find("user").unwrap_or_default();
     // Clients that name no database ask for one of the user's name.
     let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
     if database != DATABASE_NAME && database != user {

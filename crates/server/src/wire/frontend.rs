@@ -213,8 +213,8 @@ impl Body {
 /// The first message of a connection, behind its length.
 #[derive(Debug, PartialEq, Eq)]
 pub enum First {
-    /// Encryption is asked for.
-    Encryption,
+    /// Encryption is asked for: by TLS, or in the way that there is not.
+    Encryption { is_tls: bool },
     /// Another connection's statement is to be cancelled: its number and its key.
     Cancel(i32, Bytes),
     /// The client begins: major and minor version, parameters by name.
@@ -228,7 +228,8 @@ pub enum First {
 pub fn decode_first(body: Bytes) -> Result<First> {
     let mut body = Body(body);
     match body.u32()? {
-        super::SSL_REQUEST | super::GSS_REQUEST if body.0.is_empty() => Ok(First::Encryption),
+        super::SSL_REQUEST if body.0.is_empty() => Ok(First::Encryption { is_tls: true }),
+        super::GSS_REQUEST if body.0.is_empty() => Ok(First::Encryption { is_tls: false }),
         super::CANCEL_REQUEST => {
             let number = body.u32()?.cast_signed();
             match body.0.len() {
@@ -251,6 +252,20 @@ pub fn decode_first(body: Bytes) -> Result<First> {
                 false => malformed("invalid startup packet layout: expected terminator as last byte"),
             }
         }
+    }
+}
+
+/// Takes the first answer of a login apart: the mechanism that the client has chosen, and what it says by it.
+///
+/// # Errors
+/// It is not as the protocol has it, or says nothing.
+pub fn initial_response(body: Bytes) -> Result<(String, Bytes)> {
+    let mut body = Body(body);
+    let mechanism = body.text()?;
+    let length = body.u32()?;
+    match usize::try_from(length) {
+        Ok(length) if length == body.0.len() => Ok((mechanism, body.0)),
+        _ => malformed("invalid length of a SASL response"),
     }
 }
 

@@ -114,6 +114,45 @@ impl Input {
         }
     }
 
+    /// What a client answers while it logs in: the body of a message of type 'p'.
+    ///
+    /// # Errors
+    /// The end of the connection, another message, one that is too long.
+    pub async fn answer(&mut self) -> Result<Bytes, Broken> {
+        /// The longest message of SASL that PostgreSQL takes, with its length.
+        const LENGTH_MAX: usize = 1024 + 4;
+        loop {
+            if let Some(&tag) = self.buffer.first()
+                && tag != b'p'
+            {
+                return Err(Broken::Wrong(format!("expected SASL response, got message type {tag}")));
+            }
+            if let Some(length) = self.length_at(1) {
+                if !(4..=LENGTH_MAX).contains(&length) {
+                    return Err(Broken::Wrong("invalid length of a SASL response".into()));
+                }
+                if self.buffer.len() > length {
+                    self.buffer.advance(5);
+                    return Ok(self.buffer.split_to(length - 4).freeze());
+                }
+            }
+            if !self.fill().await? {
+                return Err(Broken::Gone);
+            }
+        }
+    }
+
+    /// Where its bytes come from, for who makes others of them; nothing comes from here any more before it is given
+    /// another source.
+    pub fn take_source(&mut self) -> Source {
+        std::mem::replace(&mut self.source, Box::new(tokio::io::empty()))
+    }
+
+    /// Its bytes come from there from now on.
+    pub fn set_source(&mut self, source: Source) {
+        self.source = source;
+    }
+
     fn length_at(&self, at: usize) -> Option<usize> {
         let bytes = self.buffer.get(at..at + 4)?;
         // What is negative is too long.

@@ -153,6 +153,11 @@ impl Wire {
         self.stream.write_all(bytes).expect("the server reads");
     }
 
+    /// Says nothing more.
+    pub fn end(&mut self) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
     /// Sends what may not be read any more.
     pub fn try_send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);

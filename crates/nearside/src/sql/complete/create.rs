@@ -3,9 +3,9 @@
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
     ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
-    CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
-    NullsDistinctOption, OnCommit, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
-    UniqueConstraint, ViewColumnDef,
+    CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat,
+    IndexColumn, NullsDistinctOption, OnCommit, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption,
+    TableConstraint, UniqueConstraint, ViewColumnDef,
 };
 
 use super::expression::{expr, exprs};

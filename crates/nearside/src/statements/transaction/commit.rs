@@ -335,5 +335,8 @@ fn check_names(state: &CatalogState, content: &Content) -> Result<()> {
             return Err(Error::Serialization(format!("another transaction has {what} schema '{schema}'")));
         }
     }
+    if let Some(name) = content.roles.as_ref().and_then(|change| change.changed_by_others(state.roles())) {
+        return Err(Error::Serialization(format!("another transaction has changed role '{name}'")));
+    }
     Ok(())
 }

@@ -98,6 +98,9 @@ fn own_state(id: u64, snapshot: &Snapshot, content: &mut Content) -> Result<Arc<
 /// Puts the schemas and names that a transaction has changed into a state. `cascade`: whether what others have put into
 /// a schema that it has dropped goes with it.
 pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, cascade: bool) -> Result<()> {
+    if let Some(change) = &content.roles {
+        *state.roles_mut() = change.over(state.roles());
+    }
     let schemas = |is_made: bool| content.schemas.iter().filter(move |(_, made)| **made == is_made);
     for (schema, _) in schemas(true) {
         state.create_schema(schema);

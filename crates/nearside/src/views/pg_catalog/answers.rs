@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use super::constraints;
-use super::numbers::{Numbers, USER};
+use super::numbers::Numbers;
 use super::relations::index_definition;
 use super::types;
 use super::world::{Of, Relation, World};
+use crate::catalog::roles::Role;
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::{Answers, Fact, NAME_OF, NUMBER_OF};
 use crate::functions::quoting::ident;
-use crate::functions::session::USER as USER_NAME;
 use crate::sql::parts_of_text;
 
 /// The catalog as a statement sees it, for its functions.
@@ -110,8 +110,10 @@ impl Answers for OfCatalog {
                 number(args).map(|oid| types::format_type(oid, modifier)).into()
             }
             "pg_get_userbyid" => match number(args) {
-                Some(oid) if oid == i64::from(USER) => USER_NAME.into(),
-                Some(oid) => format!("unknown (OID={oid})").into(),
+                Some(oid) => match self.role_name(oid) {
+                    Some(name) => name.into(),
+                    None => format!("unknown (OID={oid})").into(),
+                },
                 None => Fact::Null,
             },
             "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
@@ -158,7 +160,7 @@ impl Answers for OfCatalog {
                 _ => Fact::Number(-1),
             },
             "getdatabaseencoding" | "pg_client_encoding" => "UTF8".into(),
-            "pg_has_role" => true.into(),
+            "pg_has_role" => return self.has_role(args),
             "pg_my_temp_schema" => {
                 let temporary = self.path.iter().find(|schema| schema.starts_with("pg_temp"));
                 Fact::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
@@ -213,7 +215,7 @@ impl OfCatalog {
             }
             "regtype" => types::by_name(text),
             "regnamespace" => Some(world.numbers.schema(&parts(text)?.1)).filter(|number| *number != 0),
-            _ => (parts(text)?.1 == USER_NAME).then_some(USER),
+            _ => self.state.roles().get(&parts(text)?.1).map(|role| role.id),
         })
     }
 
@@ -284,40 +286,71 @@ impl OfCatalog {
                     .find(|(_, known)| i64::from(*known) == number)
                     .map(|(schema, _)| ident(schema))
             }
-            _ => (number == i64::from(USER)).then(|| USER_NAME.to_string()),
+            _ => self.role_name(number).map(ident),
         };
         name.unwrap_or_else(|| number.to_string())
     }
 
-    /// `has_table_privilege([user,] table, what)` and its like: everybody may do everything with what there is.
+    fn role_name(&self, number: i64) -> Option<&str> {
+        u32::try_from(number).ok().and_then(|id| self.state.roles().by_id(id)).map(|(name, _)| name)
+    }
+
+    /// The role that an argument names, by its name or its number.
+    fn role(&self, given: &Fact) -> Result<Option<&Role>> {
+        match given {
+            Fact::Text(name) => self.state.roles().found(name).map(Some),
+            Fact::Number(number) => {
+                Ok(u32::try_from(*number).ok().and_then(|id| self.state.roles().by_id(id)).map(|(_, role)| role))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// `pg_has_role([user,] role, what)`.
+    fn has_role(&self, args: &[Fact]) -> Result<Fact> {
+        if args.contains(&Fact::Null) {
+            return Ok(Fact::Null);
+        }
+        let with_user = args.len() == 3;
+        let user = if with_user { self.role(&args[0])? } else { None };
+        let of = self.role(&args[usize::from(with_user)])?;
+        Ok(match (user, of, with_user) {
+            // Who asks is a superuser.
+            (_, _, false) => true,
+            (Some(user), Some(of), true) => user.is_superuser || self.state.roles().is_member(user.id, of.id),
+            _ => false,
+        }
+        .into())
+    }
+
+    /// `has_table_privilege([user,] table, what)` and its like: superusers may do everything with what there is, and
+    /// others nothing.
     fn may(&self, question: &str, args: &[Fact]) -> Result<Fact> {
         if args.contains(&Fact::Null) {
             return Ok(Fact::Null);
         }
         let of_column = question == "has_column_privilege";
         let with_user = args.len() == if of_column { 4 } else { 3 };
-        if with_user
-            && let Fact::Text(user) = &args[0]
-            && user != USER_NAME
-            && user != "public"
-        {
-            return Err(no_such("role", user));
-        }
+        let is_public = with_user && args[0] == Fact::Text("public".into());
+        let may = match with_user {
+            true => !is_public && self.role(&args[0])?.is_some_and(|role| role.is_superuser),
+            false => true,
+        };
         let what = &args[usize::from(with_user)];
         match question {
             "has_table_privilege" | "has_any_column_privilege" | "has_column_privilege" | "has_sequence_privilege" => {
                 let world = self.world();
-                Ok(self.relation(what, &world)?.map(|_| true).into())
+                Ok(self.relation(what, &world)?.map(|_| may).into())
             }
             "has_schema_privilege" => match what {
                 Fact::Text(name) if self.world().numbers.schema(name) == 0 => Err(no_such("schema", name)),
-                _ => Ok(true.into()),
+                _ => Ok(may.into()),
             },
             "has_database_privilege" => match what {
                 Fact::Text(name) if name != CATALOG => Err(no_such("database", name)),
-                _ => Ok(true.into()),
+                _ => Ok(may.into()),
             },
-            _ => Ok(true.into()),
+            _ => Ok(may.into()),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Int16Builder, Int32Builder, Int64Builder, ListBuilder, RecordBatch,
-    StringViewBuilder, UInt32Builder, new_null_array,
+    StringViewBuilder, TimestampNanosecondBuilder, UInt32Builder, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
@@ -52,6 +52,8 @@ pub(super) enum Value {
     Text(String),
     /// Numbers.
     Numbers(Vec<i64>),
+    /// A time, in microseconds since 1970.
+    Moment(i64),
     /// NULL.
     Null,
 }
@@ -187,6 +189,17 @@ fn array<'a>(field: &Field, values: impl Iterator<Item = &'a Value> + Clone) -> 
                 _ => None,
             };
             lists(element, values.map(numbers))?
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)) => {
+            let mut builder = TimestampNanosecondBuilder::new().with_timezone(Arc::clone(zone));
+            for value in values {
+                match value {
+                    Value::Moment(at) => builder.append_option(at.checked_mul(1000)),
+                    Value::Null => builder.append_null(),
+                    _ => return Err(wrong()),
+                }
+            }
+            Arc::new(builder.finish())
         }
         // Nothing is told of these.
         other => new_null_array(other, values.count()),

@@ -13,6 +13,7 @@ mod constraints;
 mod layout;
 mod numbers;
 mod relations;
+mod roles;
 mod server;
 mod types;
 mod world;
@@ -91,8 +92,12 @@ pub(super) fn table(
         "pg_opclass" => types::pg_opclass(),
         "pg_database" => server::pg_database(),
         "pg_tablespace" => server::pg_tablespace(),
-        "pg_roles" => server::pg_roles(),
-        "pg_user" => server::pg_user(),
+        "pg_roles" => roles::pg_roles(of.state),
+        "pg_authid" => roles::pg_authid(of.state),
+        "pg_auth_members" => roles::pg_auth_members(of.state),
+        "pg_user" => roles::pg_user(of.state),
+        "pg_shadow" => roles::pg_shadow(of.state),
+        "pg_group" => roles::pg_group(of.state),
         "pg_am" => server::pg_am(),
         "pg_collation" => server::pg_collation(),
         "pg_language" => server::pg_language(),

@@ -2,6 +2,7 @@
 
 use super::layout::{Row, Value};
 use super::numbers::{INDEX_METHOD, TABLE_METHOD, USER};
+use super::roles::owner;
 use super::types;
 use super::world::{Of, Relation, World, columns_of, place, places};
 use crate::catalog::TableEntry;
@@ -9,7 +10,6 @@ use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::lengths::told;
 use crate::catalog::pg_types::{innermost, of_field};
 use crate::functions::quoting::ident;
-use crate::functions::session::USER as USER_NAME;
 use crate::plan::system::Descriptions;
 
 /// The number of `pg_class` itself.
@@ -235,7 +235,7 @@ pub(super) fn pg_tables(world: &World<'_>) -> Vec<Row> {
         Some(vec![
             ("schemaname", of.schema.into()),
             ("tablename", of.name.into()),
-            ("tableowner", USER_NAME.into()),
+            ("tableowner", owner(world.state).into()),
             ("hasindexes", has_indexes.into()),
             ("hasrules", false.into()),
             ("hastriggers", has_triggers.into()),
@@ -256,7 +256,7 @@ pub(super) fn pg_views(world: &World<'_>) -> Vec<Row> {
         Some(vec![
             ("schemaname", of.schema.into()),
             ("viewname", of.name.into()),
-            ("viewowner", USER_NAME.into()),
+            ("viewowner", owner(world.state).into()),
             ("definition", definition),
         ])
     };
@@ -293,7 +293,7 @@ pub(super) fn pg_sequences(world: &World<'_>) -> Vec<Row> {
             Some(vec![
                 ("schemaname", of.schema.into()),
                 ("sequencename", of.name.into()),
-                ("sequenceowner", USER_NAME.into()),
+                ("sequenceowner", owner(world.state).into()),
                 ("data_type", spec.data_type.sql().to_lowercase().into()),
                 ("start_value", spec.start.into()),
                 ("min_value", spec.min.into()),

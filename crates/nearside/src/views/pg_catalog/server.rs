@@ -6,7 +6,6 @@ use super::layout::{Row, Value};
 use super::numbers::{DATABASE, INDEX_METHOD, TABLE_METHOD, USER};
 use super::world::World;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
-use crate::functions::session::USER as USER_NAME;
 use crate::plan::planner::Planner;
 
 /// `pg_namespace`.
@@ -39,36 +38,6 @@ pub(super) fn pg_database() -> Vec<Row> {
 /// `pg_tablespace`.
 pub(super) fn pg_tablespace() -> Vec<Row> {
     vec![vec![("oid", 1663_u32.into()), ("spcname", "pg_default".into()), ("spcowner", USER.into())]]
-}
-
-/// `pg_roles`.
-pub(super) fn pg_roles() -> Vec<Row> {
-    vec![vec![
-        ("oid", USER.into()),
-        ("rolname", USER_NAME.into()),
-        ("rolsuper", true.into()),
-        ("rolinherit", true.into()),
-        ("rolcreaterole", false.into()),
-        ("rolcreatedb", false.into()),
-        ("rolcanlogin", true.into()),
-        ("rolreplication", false.into()),
-        ("rolconnlimit", (-1_i64).into()),
-        ("rolpassword", "********".into()),
-        ("rolbypassrls", true.into()),
-    ]]
-}
-
-/// `pg_user`.
-pub(super) fn pg_user() -> Vec<Row> {
-    vec![vec![
-        ("usename", USER_NAME.into()),
-        ("usesysid", USER.into()),
-        ("usecreatedb", false.into()),
-        ("usesuper", true.into()),
-        ("userepl", false.into()),
-        ("usebypassrls", true.into()),
-        ("passwd", "********".into()),
-    ]]
 }
 
 /// `pg_am`.

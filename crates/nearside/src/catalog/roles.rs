@@ -1,0 +1,317 @@
+//! [`Roles`]: who there is.
+//!
+//! One role is there from the beginning ([`FIRST`]): it may do everything, cannot be taken away, and is who works with
+//! a database that nobody has logged in to.
+//!
+//! # Invariants
+//! - Numbers of roles are given once: who has the number of a role that is gone is nobody.
+//! - Memberships have no circles, and are of roles that there are.
+//! - A password is here as its [`Verifier`] alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::CatalogState;
+use crate::error::codes::SqlState;
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::scram::Verifier;
+
+/// The number of the role that is there from the beginning.
+pub(crate) const FIRST: u32 = 10;
+/// Its name at the beginning.
+pub(crate) const FIRST_NAME: &str = "nearside";
+/// Numbers of other roles begin here, as PostgreSQL's do.
+pub(crate) const NUMBERS_FROM: u32 = 16_384;
+
+/// A role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Role {
+    /// Its number.
+    pub id: u32,
+    /// Whether it may do everything.
+    pub is_superuser: bool,
+    /// Whether somebody may log in as it.
+    pub can_login: bool,
+    /// Whether it may do what the roles may that it is a member of.
+    pub inherits: bool,
+    /// How many may be connected as it; below 0 for any number.
+    pub connections: i32,
+    /// What is kept of its password.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
+    pub verifier: Option<Verifier>,
+    /// Up to when its password holds, in microseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<i64>,
+    /// The roles that it is a member of, and whether it may make others members.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub member_of: BTreeMap<u32, bool>,
+}
+
+/// Verifiers as their texts.
+mod as_text {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::scram::Verifier;
+
+    pub(super) fn serialize<S: Serializer>(verifier: &Option<Verifier>, to: S) -> Result<S::Ok, S::Error> {
+        match verifier {
+            Some(verifier) => to.collect_str(verifier),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Verifier>, D::Error> {
+        let text = String::deserialize(from)?;
+        Verifier::parse(&text).map(Some).ok_or_else(|| D::Error::custom("what is kept of a password is not readable"))
+    }
+}
+
+/// All roles by their names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Roles(BTreeMap<String, Role>);
+
+impl Default for Roles {
+    fn default() -> Roles {
+        let mut first = Role::new(FIRST);
+        (first.is_superuser, first.can_login) = (true, true);
+        Roles(BTreeMap::from([(FIRST_NAME.to_string(), first)]))
+    }
+}
+
+impl Role {
+    /// One that may do nothing.
+    pub(crate) fn new(id: u32) -> Role {
+        Role {
+            id,
+            is_superuser: false,
+            can_login: false,
+            inherits: true,
+            connections: -1,
+            verifier: None,
+            valid_until: None,
+            member_of: BTreeMap::new(),
+        }
+    }
+}
+
+impl Roles {
+    /// All in the order of their names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Role)> {
+        self.0.iter().map(|(name, role)| (name.as_str(), role))
+    }
+
+    /// A role by its name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Role> {
+        self.0.get(name)
+    }
+
+    /// A role by its name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn found(&self, name: &str) -> Result<&Role> {
+        self.get(name).ok_or_else(|| self.missing(name))
+    }
+
+    /// The error for a name that no role has.
+    pub(crate) fn missing(&self, name: &str) -> Error {
+        let nearest = nearest(name, self.0.keys().map(String::as_str));
+        Error::NotFound { kind: "role", name: name.into(), nearest }
+    }
+
+    /// A role and its name by its number.
+    pub(crate) fn by_id(&self, id: u32) -> Option<(&str, &Role)> {
+        self.all().find(|(_, role)| role.id == id)
+    }
+
+    /// Changes a role.
+    ///
+    /// # Errors
+    /// There is none of the name.
+    pub(crate) fn change(&mut self, name: &str, change: impl FnOnce(&mut Role)) -> Result<()> {
+        match self.0.get_mut(name) {
+            Some(role) => {
+                change(role);
+                Ok(())
+            }
+            None => Err(self.missing(name)),
+        }
+    }
+
+    /// Adds a role.
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub(crate) fn add(&mut self, name: &str, role: Role) -> Result<()> {
+        if self.0.contains_key(name) {
+            return Err(Error::Exists { kind: "role", name: name.into() });
+        }
+        self.0.insert(name.into(), role);
+        Ok(())
+    }
+
+    /// Gives a role another name.
+    ///
+    /// # Errors
+    /// There is none, or the new name is taken.
+    pub(crate) fn rename(&mut self, name: &str, to: &str) -> Result<()> {
+        let role = self.found(name)?.clone();
+        self.add(to, role)?;
+        self.0.remove(name);
+        Ok(())
+    }
+
+    /// Takes a role away, with its memberships and those in it.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+        self.forget_members();
+    }
+
+    /// Memberships in what is no role any more are none.
+    fn forget_members(&mut self) {
+        let known: BTreeSet<u32> = self.0.values().map(|role| role.id).collect();
+        self.0.values_mut().for_each(|role| role.member_of.retain(|of, _| known.contains(of)));
+    }
+
+    /// Makes a role a member of another.
+    ///
+    /// # Errors
+    /// There is no such role; the other is a member of it.
+    pub(crate) fn join(&mut self, member: &str, of: &str, with_admin: bool) -> Result<()> {
+        let (id, group) = (self.found(member)?.id, self.found(of)?.id);
+        if self.is_member(group, id) {
+            let what = format!("role '{of}' is a member of role '{member}', or the same");
+            return Err(Error::plan(SqlState::InvalidGrantOperation, what));
+        }
+        self.change(member, |role| *role.member_of.entry(group).or_default() |= with_admin)
+    }
+
+    /// Whether a role is another one, or a member of it, also by way of others.
+    pub(crate) fn is_member(&self, member: u32, of: u32) -> bool {
+        let mut seen = BTreeSet::from([member]);
+        let mut left = vec![member];
+        while let Some(id) = left.pop() {
+            if id == of {
+                return true;
+            }
+            let groups = self.by_id(id).into_iter().flat_map(|(_, role)| role.member_of.keys());
+            left.extend(groups.filter(|group| seen.insert(**group)));
+        }
+        false
+    }
+
+    /// Whether a login with a password is possible.
+    pub(crate) fn has_passwords(&self) -> bool {
+        self.0.values().any(|role| role.can_login && role.verifier.is_some())
+    }
+
+    /// Whether they are those of a new database.
+    pub(crate) fn is_untouched(&self) -> bool {
+        *self == Roles::default()
+    }
+}
+
+/// What a transaction has changed of the roles.
+#[derive(Debug, Clone)]
+pub(crate) struct RolesChange {
+    /// As they were when it first changed one.
+    pub before: Arc<Roles>,
+    /// As it has them.
+    pub after: Arc<Roles>,
+}
+
+impl RolesChange {
+    fn names(&self) -> impl Iterator<Item = &String> {
+        let all: BTreeSet<&String> = self.before.0.keys().chain(self.after.0.keys()).collect();
+        all.into_iter().filter(|name| self.before.0.get(*name) != self.after.0.get(*name))
+    }
+
+    /// A role that it has changed and another transaction has changed too.
+    pub(crate) fn changed_by_others(&self, now: &Roles) -> Option<&str> {
+        self.names().find(|name| now.0.get(*name) != self.before.0.get(*name)).map(String::as_str)
+    }
+
+    /// The roles as they are now with what it has changed.
+    pub(crate) fn over(&self, now: &Roles) -> Roles {
+        let mut roles = now.clone();
+        for name in self.names() {
+            match self.after.0.get(name) {
+                Some(role) => roles.0.insert(name.clone(), role.clone()),
+                None => roles.0.remove(name),
+            };
+        }
+        roles.forget_members();
+        roles
+    }
+}
+
+impl CatalogState {
+    /// Who there is.
+    pub(crate) fn roles(&self) -> &Arc<Roles> {
+        &self.roles
+    }
+
+    /// Who there is, to be changed.
+    pub(crate) fn roles_mut(&mut self) -> &mut Roles {
+        Arc::make_mut(&mut self.roles)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(names: &[&str]) -> Roles {
+        let mut roles = Roles::default();
+        for (place, name) in names.iter().enumerate() {
+            roles.add(name, Role::new(NUMBERS_FROM + place as u32)).unwrap();
+        }
+        roles
+    }
+
+    #[test]
+    fn memberships_have_no_circles() {
+        let mut roles = with(&["a", "b", "c"]);
+        roles.join("a", "b", false).unwrap();
+        roles.join("b", "c", true).unwrap();
+        assert!(roles.join("c", "a", false).is_err() && roles.join("a", "a", false).is_err());
+        let id = |name: &str| roles.get(name).unwrap().id;
+        assert!(roles.is_member(id("a"), id("c")) && !roles.is_member(id("c"), id("a")));
+        roles.remove("b");
+        assert!(roles.get("a").unwrap().member_of.is_empty());
+    }
+
+    #[test]
+    fn changes_meet_those_of_others() {
+        let before = Arc::new(with(&["a", "b"]));
+        let mut after = Roles::clone(&before);
+        after.remove("a");
+        after.change("b", |role| role.can_login = true).unwrap();
+        let change = RolesChange { before: Arc::clone(&before), after: Arc::new(after) };
+        let mut now = Roles::clone(&before);
+        now.add("c", Role::new(NUMBERS_FROM + 9)).unwrap();
+        assert_eq!(change.changed_by_others(&now), None);
+        let merged = change.over(&now);
+        assert!(merged.get("a").is_none() && merged.get("b").unwrap().can_login && merged.get("c").is_some());
+        now.change("b", |role| role.inherits = false).unwrap();
+        assert_eq!(change.changed_by_others(&now), Some("b"));
+    }
+
+    #[test]
+    fn roles_are_kept_as_they_are() {
+        let mut roles = with(&["a", "b"]);
+        roles.join("a", "b", true).unwrap();
+        let verifier = Verifier::of_password("secret");
+        roles.change("a", |role| (role.verifier, role.valid_until) = (verifier, Some(5))).unwrap();
+        let json = serde_json::to_string(&roles).unwrap();
+        assert!(!json.contains("secret"));
+        assert_eq!(serde_json::from_str::<Roles>(&json).unwrap(), roles);
+        assert!(!format!("{roles:?}").contains("SCRAM"));
+    }
+}

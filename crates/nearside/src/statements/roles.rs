@@ -1,0 +1,215 @@
+//! CREATE, ALTER and DROP ROLE, memberships, and what there is of SET ROLE.
+//!
+//! Who runs a statement is a superuser: nobody else logs in. So nothing asks here whether somebody may.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::{Expr, ExprSchemable};
+
+use crate::catalog::roles::{FIRST, NUMBERS_FROM, Role, Roles};
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::prepare::constants;
+use crate::run::statement::RunningStatement;
+use crate::scram::Verifier;
+use crate::sql::{RoleName, RoleOptions, RoleStatement};
+
+/// Carries out a statement about roles.
+///
+/// # Errors
+/// Names that are taken or that there are not, what would take everything from the first role, what is not done.
+pub(crate) fn run(statement: &RoleStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+    match statement {
+        RoleStatement::Create { name, is_user, options } => create(name, *is_user, options, running),
+        RoleStatement::Alter { role, options } => alter(role, options, running),
+        RoleStatement::Rename { name, to } => {
+            if own(running)? == *name {
+                return Err(Error::Unsupported("the session's own role cannot be renamed; log in as another".into()));
+            }
+            change(running, |roles| roles.rename(name, to))?;
+            Ok(Done::new("ALTER ROLE"))
+        }
+        RoleStatement::Drop { roles, if_exists } => drop_all(roles, *if_exists, running),
+        RoleStatement::Grant { groups, members, with_admin } => {
+            let (groups, members) = (names(groups, running)?, names(members, running)?);
+            change(running, |roles| each(&groups, &members, |group, member| roles.join(member, group, *with_admin)))?;
+            Ok(Done::new("GRANT ROLE"))
+        }
+        RoleStatement::Revoke { groups, members, admin_alone } => {
+            let (groups, members) = (names(groups, running)?, names(members, running)?);
+            change(running, |roles| {
+                each(&groups, &members, |group, member| leave(roles, group, member, *admin_alone))
+            })?;
+            Ok(Done::new("REVOKE ROLE"))
+        }
+        RoleStatement::SetRole(role) => be(role.as_ref(), "SET ROLE", running),
+        RoleStatement::SetSession(role) => be(role.as_ref(), "SET SESSION AUTHORIZATION", running),
+    }
+}
+
+fn each(groups: &[String], members: &[String], mut of: impl FnMut(&str, &str) -> Result<()>) -> Result<()> {
+    groups.iter().try_for_each(|group| members.iter().try_for_each(|member| of(group, member)))
+}
+
+/// Changes who there is; plans and shapes stay what they are.
+fn change(running: &RunningStatement, change: impl FnOnce(&mut Roles) -> Result<()>) -> Result<()> {
+    running.home.commit(|state| change(state.roles_mut()))
+}
+
+/// The name of the role that runs a statement.
+fn own(running: &RunningStatement) -> Result<String> {
+    let name = running.catalog.roles().by_id(running.user).map(|(name, _)| name.to_string());
+    name.ok_or_else(|| Error::plan(SqlState::UndefinedObject, "the session's role is gone"))
+}
+
+fn name(role: &RoleName, running: &RunningStatement) -> Result<String> {
+    match role {
+        RoleName::Named(name) => Ok(name.clone()),
+        RoleName::Own => own(running),
+    }
+}
+
+fn names(roles: &[RoleName], running: &RunningStatement) -> Result<Vec<String>> {
+    roles.iter().map(|role| name(role, running)).collect()
+}
+
+/// What is kept of a password; nothing of one that is empty, which nobody could log in with.
+fn verifier(password: &str) -> Result<Option<Verifier>> {
+    if password.is_empty() {
+        return Ok(None);
+    }
+    if let Some(verifier) = Verifier::parse(password) {
+        return Ok(Some(verifier));
+    }
+    let is_md5 = password.len() == 35 && password.starts_with("md5");
+    if is_md5 && password[3..].bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(Error::Unsupported("passwords of MD5 are not supported; give the password itself".into()));
+    }
+    match Verifier::of_password(password) {
+        Some(verifier) => Ok(Some(verifier)),
+        None => Err(Error::Internal("the system gives no random bytes".into())),
+    }
+}
+
+/// A moment in microseconds, as a cast reads it; `None` for infinity.
+fn moment(text: &str, running: &RunningStatement) -> Result<Option<i64>> {
+    if text.trim().eq_ignore_ascii_case("infinity") {
+        return Ok(None);
+    }
+    let written = Expr::Literal(ScalarValue::Utf8View(Some(text.into())), None);
+    let to = DataType::Timestamp(TimeUnit::Nanosecond, Some("+00:00".into()));
+    let values = constants(vec![written.cast_to(&to, &DFSchema::empty())?], running)?;
+    match values.first() {
+        Some(ScalarValue::TimestampNanosecond(Some(at), _)) => Ok(Some(at.div_euclid(1000))),
+        _ => Err(Error::plan(SqlState::InvalidDatetimeFormat, format!("'{text}' is no timestamp"))),
+    }
+}
+
+/// What options say, put together before anything is changed: a password takes its time.
+fn settings(options: &RoleOptions, running: &RunningStatement) -> Result<impl Fn(&mut Role) + use<>> {
+    let password = match &options.password {
+        Some(Some(password)) => Some(verifier(&password.0)?),
+        Some(None) => Some(None),
+        None => None,
+    };
+    let valid_until = options.valid_until.as_ref().map(|text| moment(text, running)).transpose()?;
+    let (is_superuser, can_login) = (options.is_superuser, options.can_login);
+    let (inherits, connections) = (options.inherits, options.connections);
+    Ok(move |role: &mut Role| {
+        role.is_superuser = is_superuser.unwrap_or(role.is_superuser);
+        role.can_login = can_login.unwrap_or(role.can_login);
+        role.inherits = inherits.unwrap_or(role.inherits);
+        role.connections = connections.unwrap_or(role.connections);
+        if let Some(verifier) = &password {
+            role.verifier.clone_from(verifier);
+        }
+        role.valid_until = valid_until.unwrap_or(role.valid_until);
+    })
+}
+
+fn create(name: &str, is_user: bool, options: &RoleOptions, running: &Arc<RunningStatement>) -> Result<Done> {
+    let number = u32::try_from(running.home.next_id()).ok().and_then(|id| NUMBERS_FROM.checked_add(id));
+    let number = number.ok_or_else(|| Error::plan(SqlState::ProgramLimitExceeded, "there are no numbers left"))?;
+    let mut role = Role::new(number);
+    role.can_login = is_user;
+    settings(options, running)?(&mut role);
+    let of = |roles: &Option<Vec<RoleName>>| names(roles.as_deref().unwrap_or_default(), running);
+    let (groups, members, admins) = (of(&options.groups)?, of(&options.members)?, of(&options.admins)?);
+    change(running, |roles| {
+        roles.add(name, role)?;
+        groups.iter().try_for_each(|group| roles.join(name, group, false))?;
+        members.iter().try_for_each(|member| roles.join(member, name, false))?;
+        admins.iter().try_for_each(|member| roles.join(member, name, true))
+    })?;
+    Ok(Done::new("CREATE ROLE"))
+}
+
+fn alter(role: &RoleName, options: &RoleOptions, running: &Arc<RunningStatement>) -> Result<Done> {
+    let name = name(role, running)?;
+    let is_first = running.catalog.roles().found(&name)?.id == FIRST;
+    if is_first && options.is_superuser == Some(false) {
+        let message = format!("role '{name}' is the one that a database begins with, and stays a superuser");
+        return Err(Error::Unsupported(message));
+    }
+    let settings = settings(options, running)?;
+    change(running, |roles| roles.change(&name, settings))?;
+    Ok(Done::new("ALTER ROLE"))
+}
+
+fn drop_all(roles: &[RoleName], if_exists: bool, running: &Arc<RunningStatement>) -> Result<Done> {
+    let own = own(running)?;
+    let names = names(roles, running)?;
+    change(running, |roles| {
+        for name in &names {
+            let id = match roles.found(name) {
+                Ok(role) => role.id,
+                Err(_) if if_exists => continue,
+                Err(missing) => return Err(missing),
+            };
+            if *name == own {
+                return Err(Error::plan(SqlState::ObjectInUse, "current user cannot be dropped"));
+            }
+            if id == FIRST {
+                let message = format!("role '{name}' is the one that a database begins with, and cannot be dropped");
+                return Err(Error::plan(SqlState::DependentObjectsStillExist, message));
+            }
+            roles.remove(name);
+        }
+        Ok(())
+    })?;
+    Ok(Done::new("DROP ROLE"))
+}
+
+fn leave(roles: &mut Roles, group: &str, member: &str, admin_alone: bool) -> Result<()> {
+    let group = roles.found(group)?.id;
+    roles.change(member, |role| match admin_alone {
+        true => {
+            if let Some(with_admin) = role.member_of.get_mut(&group) {
+                *with_admin = false;
+            }
+        }
+        false => {
+            role.member_of.remove(&group);
+        }
+    })
+}
+
+/// A session stays the role that it is.
+fn be(role: Option<&RoleName>, statement: &'static str, running: &RunningStatement) -> Result<Done> {
+    let own = own(running)?;
+    if let Some(role) = role {
+        let name = name(role, running)?;
+        if let Err(missing) = running.catalog.roles().found(&name) {
+            return Err(Error::plan(SqlState::InvalidParameterValue, missing.to_string()));
+        }
+        if name != own {
+            return Err(Error::Unsupported(format!(
+                "{statement} to another role is not supported: what roles may is not told apart yet; log in as '{name}'"
+            )));
+        }
+    }
+    Ok(Done::new("SET"))
+}
