@@ -3,6 +3,7 @@
 pub(crate) mod any_of_list;
 pub(crate) mod arrays;
 pub(crate) mod asked;
+pub(crate) mod bins;
 pub(crate) mod bytes;
 pub(crate) mod calendar;
 pub(crate) mod catalog_asked;
@@ -15,6 +16,7 @@ pub(crate) mod floats;
 pub(crate) mod json;
 pub(crate) mod letters;
 pub(crate) mod like_escape;
+pub(crate) mod matches;
 mod moment_texts;
 pub(crate) mod named_aggregates;
 pub(crate) mod numbers;

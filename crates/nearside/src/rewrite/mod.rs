@@ -27,6 +27,7 @@ pub(crate) mod set_types;
 pub(crate) mod shared_queries;
 pub(crate) mod spans;
 pub(crate) mod subquery_places;
+mod text_arguments;
 pub(crate) mod texts;
 pub(crate) mod volatile;
 pub(crate) mod window_frames;

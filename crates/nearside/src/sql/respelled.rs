@@ -1,0 +1,83 @@
+//! What the parser does not read, or of what it reads a part alone, in words that it reads:
+//!
+//! ```text
+//! INTERVAL (2) '1.234'                 INTERVAL '1.234' SECOND (2)
+//! ORDER BY a USING <, b USING >        ORDER BY a ASC, b DESC
+//! trim(LEADING FROM a)                 trim(LEADING ' ' FROM a)
+//! ```
+
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::exclude::{is_word, solid};
+
+/// The statement's tokens in such words.
+pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| ["INTERVAL", "USING", "TRIM"].iter().any(|word| is_word(token, word))) {
+        return tokens;
+    }
+    // Places of tokens and what stands there from then on.
+    let mut edits: Vec<(usize, Vec<Token>)> = Vec::new();
+    let (places, words) = solid(&tokens);
+    let token_at = |at: usize| words.get(at).map(|word| &word.token);
+    for (at, word) in words.iter().enumerate() {
+        if is_word(word, "INTERVAL") {
+            let (Some(Token::LParen), Some(digits @ Token::Number(..)), Some(Token::RParen), Some(text)) =
+                (token_at(at + 1), token_at(at + 2), token_at(at + 3), token_at(at + 4))
+            else {
+                continue;
+            };
+            if matches!(text, Token::SingleQuotedString(_)) {
+                (1..4).for_each(|offset| edits.push((places[at + offset], Vec::new())));
+                let seconds = Token::make_word("SECOND", None);
+                let behind = vec![text.clone(), seconds, Token::LParen, digits.clone(), Token::RParen];
+                edits.push((places[at + 4], behind));
+            }
+        } else if is_word(word, "USING") {
+            let direction = match token_at(at + 1) {
+                Some(Token::Lt) => "ASC",
+                Some(Token::Gt) => "DESC",
+                _ => continue,
+            };
+            edits.push((places[at], vec![Token::make_word(direction, None)]));
+            edits.push((places[at + 1], Vec::new()));
+        } else if is_word(word, "TRIM") && matches!(token_at(at + 1), Some(Token::LParen)) {
+            let is_side =
+                |side: &&TokenWithSpan| ["LEADING", "TRAILING", "BOTH"].iter().any(|word| is_word(side, word));
+            if words.get(at + 2).is_some_and(is_side) && words.get(at + 3).is_some_and(|from| is_word(from, "FROM")) {
+                let blank = Token::SingleQuotedString(" ".into());
+                edits.push((places[at + 3], vec![blank, words[at + 3].token.clone()]));
+            }
+        }
+    }
+    // From the last on, so that places stay.
+    for (place, put) in edits.into_iter().rev() {
+        let span = tokens[place].span;
+        let blank = || Token::Whitespace(sqlparser::tokenizer::Whitespace::Space);
+        let put = put.into_iter().flat_map(|token| [blank(), token]).map(|token| TokenWithSpan { token, span });
+        tokens.splice(place..=place, put);
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::text;
+
+    #[test]
+    fn words_are_those_that_the_parser_reads() {
+        for (sql, expected) in [
+            ("SELECT interval(2) '1.234', 1", "SELECT interval '1.234' SECOND ( 2 ) , 1"),
+            ("SELECT a::interval(2)", "SELECT a :: interval ( 2 )"),
+            ("ORDER BY a USING <, b USING >", "ORDER BY a ASC , b DESC"),
+            ("FROM a JOIN b USING (c)", "FROM a JOIN b USING ( c )"),
+            ("trim(leading from a)", "trim ( leading ' ' from a )"),
+            ("trim(both 'x' from a)", "trim ( both 'x' from a )"),
+        ] {
+            let tokens = respelled(text::tokens(sql).unwrap());
+            let (_, solid) = solid(&tokens);
+            let shown: Vec<String> = solid.iter().map(|token| token.token.to_string()).collect();
+            assert_eq!(shown.join(" ").trim_end().trim_end_matches("EOF").trim_end(), expected);
+        }
+    }
+}
