@@ -497,6 +497,6 @@ mod tests {
         for wrong in ["", "day", "1 foo", "1 day 2 days", "1:2:3:4", "P", "PT", "1 day ago ago", "x1 day", "1-13"] {
             assert_eq!(parts(wrong), None, "{wrong}");
         }
-        assert_eq!(read("3000000000 months", None), Err(Fault::Range));
+        assert_eq!(read("3000000000 months", None, false), Err(Fault::Range));
     }
 }

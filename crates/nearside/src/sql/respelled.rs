@@ -4,6 +4,7 @@
 //! INTERVAL (2) '1.234'                 INTERVAL '1.234' SECOND (2)
 //! ORDER BY a USING <, b USING >        ORDER BY a ASC, b DESC
 //! trim(LEADING FROM a)                 trim(LEADING ' ' FROM a)
+//! CREATE TABLE t (key INT, index INT)  CREATE TABLE t ("key" INT, "index" INT)
 //! ```
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -12,6 +13,7 @@ use super::exclude::{is_word, solid};
 
 /// The statement's tokens in such words.
 pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    name_columns(&mut tokens);
     if !tokens.iter().any(|token| ["INTERVAL", "USING", "TRIM"].iter().any(|word| is_word(token, word))) {
         return tokens;
     }
@@ -59,6 +61,39 @@ pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
+/// Quotes names of columns that the parser takes for words that an index begins with.
+fn name_columns(tokens: &mut [TokenWithSpan]) {
+    let (places, words) = solid(tokens);
+    if !words.first().is_some_and(|first| is_word(first, "CREATE"))
+        || !words.iter().take(6).any(|word| is_word(word, "TABLE"))
+    {
+        return;
+    }
+    let mut depth = 0;
+    let mut names = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        match word.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let begins = matches!(word.token, Token::LParen | Token::Comma) && depth == 1;
+        let is_name = |word: &&TokenWithSpan| ["KEY", "INDEX", "FULLTEXT", "SPATIAL"].iter().any(|w| is_word(word, w));
+        if begins
+            && words.get(at + 1).is_some_and(is_name)
+            && let Some(Token::Word(of_type)) = words.get(at + 2).map(|word| &word.token)
+            && !["KEY", "INDEX"].iter().any(|word| of_type.value.eq_ignore_ascii_case(word))
+        {
+            names.push(places[at + 1]);
+        }
+    }
+    for place in names {
+        if let Token::Word(word) = &tokens[place].token {
+            tokens[place].token = Token::make_word(&word.value.to_lowercase(), Some('"'));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +108,8 @@ mod tests {
             ("FROM a JOIN b USING (c)", "FROM a JOIN b USING ( c )"),
             ("trim(leading from a)", "trim ( leading ' ' from a )"),
             ("trim(both 'x' from a)", "trim ( both 'x' from a )"),
+            ("CREATE TABLE t (Key int, a int, index text)", "CREATE TABLE t ( \"key\" int , a int , \"index\" text )"),
+            ("CREATE TABLE t (a int PRIMARY KEY, PRIMARY KEY (b))", "CREATE TABLE t ( a int PRIMARY KEY , PRIMARY KEY ( b ) )"),
         ] {
             let tokens = respelled(text::tokens(sql).unwrap());
             let (_, solid) = solid(&tokens);
