@@ -254,6 +254,7 @@ const PARTS: &[(&str, SqlState)] = &[
     (" arguments, not ", SqlState::UndefinedFunction),
     ("; cast one side", SqlState::UndefinedFunction),
     ("is not a variable which can be viewed", SqlState::UndefinedObject),
+    (" is out of range: TIMESTAMP has ", SqlState::DatetimeFieldOverflow),
     (" is out of range", SqlState::NumericValueOutOfRange),
     ("there is no such column in the SELECT list", SqlState::InvalidColumnReference),
     (" is not between -", SqlState::NumericValueOutOfRange),

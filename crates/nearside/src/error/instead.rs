@@ -1,15 +1,10 @@
 //! What to write in the place of functions that PostgreSQL or DuckDB has, and that are not there.
 
 /// What to write in the place of functions that are not there.
-const ADVICE: [(&[&str], &str); 23] = [
+const ADVICE: [(&[&str], &str); 18] = [
     (&["trim_scale"], "cast to DECIMAL(p, s) with the scale that is wanted"),
     (&["setseed"], "random() cannot be repeated; use hash functions such as md5 of a key"),
     (&["normalize", "to_ascii", "unistr", "parse_ident"], "prepare such texts before they are loaded"),
-    (&["regexp_matches"], "use regexp_match for the first match, or regexp_count"),
-    (&["regexp_substr"], "use (regexp_match(text, pattern))[1]"),
-    (&["regexp_split_to_array"], "use string_to_array, with regexp_replace(text, pattern, ',', 'g') before it"),
-    (&["regexp_split_to_table"], "use unnest(string_to_array(..)), with regexp_replace(text, pattern, ',', 'g') in it"),
-    (&["string_to_table"], "use unnest(string_to_array(text, delimiter))"),
     (&["bit_count", "get_bit", "get_byte", "set_bit", "set_byte"], "use encode(bytes, 'hex') and text functions"),
     (
         &["convert", "convert_from", "convert_to"],

@@ -202,6 +202,9 @@ pub(super) fn meaning(text: &str) -> Option<String> {
     of_cast(text).or_else(|| of_function(text)).or_else(|| of_operator(text)).or_else(|| of_query(text))
 }
 
+/// Why a time may be out of range.
+const NANOSECONDS: &str = "TIMESTAMP has the years from 1678 to 2261; use TIMESTAMP(6)";
+
 fn of_cast(text: &str) -> Option<String> {
     let of_values = "Types don't match and no valid cast exists, received data of type ";
     let types = match text.strip_prefix(of_values) {
@@ -227,6 +230,19 @@ fn of_cast(text: &str) -> Option<String> {
     if let Some(rest) = text.strip_prefix("Error parsing timestamp from ") {
         let (value, why) = rest.split_once(": ").unwrap_or((rest, "it has another form"));
         return Some(format!("{value} cannot be read as TIMESTAMP: {why}"));
+    }
+    if let Some(rest) = text.strip_prefix("Cannot cast to ")
+        && let Some((data_type, value)) = rest.split_once(". Overflowing on ")
+    {
+        return Some(format!("{value} does not fit {data_type}; cast to another type, or TRY_CAST makes NULL of it"));
+    }
+    if let Some(rest) = text.strip_prefix("Overflow converting ")
+        && let Some((value, _)) = rest.split_once(" to Nanosecond.")
+    {
+        return Some(format!("{value} is out of range: {NANOSECONDS}"));
+    }
+    if text.starts_with("Cannot cast ") && text.ends_with(": converted value exceeds the representable i64 range") {
+        return Some(format!("a time is out of range: {NANOSECONDS}"));
     }
     let (value, rest) =
         text.split_once(" is too large to store in a ").or_else(|| text.split_once(" is too small to store in a "))?;
@@ -336,6 +352,12 @@ fn of_query(text: &str) -> Option<String> {
         && let Some((place, most)) = rest.split_once(", max: ")
     {
         return Some(format!("ORDER BY {place}: there is no such column in the SELECT list, which has {most}"));
+    }
+    if text == "Only identifiers and literals are supported in tuples" {
+        return Some("a row in brackets is supported beside another one, as in (a, b) = (1, 2); write ROW(..)".into());
+    }
+    if text == "Correlated scalar subquery must be aggregated to return at most one row" {
+        return Some("a subquery that refers to the row outside it has to give one row; aggregate in it".into());
     }
     text.starts_with("unnest() can only be applied to").then(|| "unnest takes a list or a struct".into())
 }

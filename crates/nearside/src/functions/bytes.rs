@@ -1,15 +1,16 @@
-//! `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL has them. DataFusion's base64 has no padding
+//! Lengths of texts and bytes, and `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL has them. DataFusion's base64 has no padding
 //! and no lines, so it is another text.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, Int32Builder, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use files::{bytes_of_escapes, bytes_of_hex, read_bytes};
 
+use super::defined::Defined;
 use crate::error::{statement_err, value_err};
 
 /// Characters of a line of base64.
@@ -17,9 +18,40 @@ const LINE: usize = 76;
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The functions.
-pub(crate) fn functions() -> [Arc<ScalarUDF>; 2] {
+pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let signature = || Signature::user_defined(Volatility::Immutable);
-    [true, false].map(|to_text| Arc::new(ScalarUDF::from(Coded { to_text, signature: signature() })))
+    let coded = [true, false].map(|to_text| Arc::new(ScalarUDF::from(Coded { to_text, signature: signature() })));
+    let bits = Defined::new(&["bit_length"], true, text_or_bytes, |_| DataType::Int32, |columns| lengths(columns, 8));
+    coded.into_iter().chain([octet_length(), bits.function()]).collect()
+}
+
+/// How many bytes a text or a value of BYTEA has.
+pub(crate) fn octet_length() -> Arc<ScalarUDF> {
+    Defined::new(&["octet_length"], true, text_or_bytes, |_| DataType::Int32, |columns| lengths(columns, 1)).function()
+}
+
+fn text_or_bytes(types: &[DataType]) -> Result<Vec<DataType>, String> {
+    match types {
+        [of] if of.is_binary() => Ok(vec![DataType::BinaryView]),
+        [of] if of.is_string() || of.is_null() => Ok(vec![DataType::Utf8View]),
+        _ => Err("it takes a text or bytes".into()),
+    }
+}
+
+fn lengths(columns: &[ArrayRef], bits: usize) -> Result<ArrayRef> {
+    let bytes: Vec<Option<usize>> = match columns[0].as_string_view_opt() {
+        Some(texts) => texts.iter().map(|text| text.map(str::len)).collect(),
+        None => columns[0].as_binary_view().iter().map(|bytes| bytes.map(<[u8]>::len)).collect(),
+    };
+    let mut found = Int32Builder::with_capacity(bytes.len());
+    for length in bytes {
+        match length.map(|length| i32::try_from(length * bits)) {
+            None => found.append_null(),
+            Some(Ok(length)) => found.append_value(length),
+            Some(Err(_)) => return value_err!(NumericValueOutOfRange, "a length does not fit INTEGER"),
+        }
+    }
+    Ok(Arc::new(found.finish()))
 }
 
 /// `encode(bytes, format)`, or `decode(text, format)`.

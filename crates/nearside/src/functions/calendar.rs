@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, IntervalMonthDayNanoArray, Time64NanosecondArray, TimestampNanosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, IntervalMonthDayNanoArray, Time64NanosecondArray,
+    TimestampNanosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -29,6 +30,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let span = |_: &[DataType]| SPAN;
     let all = [
         Defined::new(&["age"], true, two_moments, span, age),
+        Defined::new(&["make_date"], true, three_integers, |_| DataType::Date32, make_date),
         Defined::new(&["make_time"], true, three_parts, |_| DataType::Time64(TimeUnit::Nanosecond), make_time),
         Defined::new(&["make_timestamp"], true, six_parts, |_| MOMENT, make_timestamp),
         Defined::new(&["make_interval"], true, up_to_seven, span, make_interval),
@@ -96,6 +98,15 @@ fn numbers(types: &[DataType], seconds_at: usize) -> Result<Vec<DataType>, Strin
         _ => Err("its parts are integers, and the seconds a number".to_string()),
     };
     types.iter().enumerate().map(one).collect()
+}
+
+fn three_integers(types: &[DataType]) -> Result<Vec<DataType>, String> {
+    let is_whole =
+        |of: &DataType| of.is_integer() || matches!(of, DataType::Null | DataType::Utf8 | DataType::Utf8View);
+    match types.len() == 3 && types.iter().all(is_whole) {
+        true => Ok(vec![DataType::Int64; 3]),
+        false => Err("it takes a year, a month and a day, which are integers".into()),
+    }
 }
 
 fn six_parts(types: &[DataType]) -> Result<Vec<DataType>, String> {
@@ -169,6 +180,29 @@ fn parts(columns: &[ArrayRef], row: usize, seconds_at: usize) -> Option<(Vec<i64
     })
 }
 
+/// The day of three numbers; years before 1 are counted from 1 BC.
+fn day_of(year: i64, month: i64, day: i64) -> Option<NaiveDate> {
+    let year = i32::try_from(year).ok().filter(|year| *year != 0)?;
+    let year = if year < 0 { year + 1 } else { year };
+    NaiveDate::from_ymd_opt(year, u32::try_from(month).ok()?, u32::try_from(day).ok()?)
+}
+
+fn make_date(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let mut found = Vec::with_capacity(columns[0].len());
+    for row in 0..columns[0].len() {
+        let Some((whole, _)) = parts(columns, row, 3) else {
+            found.push(None);
+            continue;
+        };
+        let (year, month, day) = (whole[0], whole[1], whole[2]);
+        match day_of(year, month, day) {
+            Some(day) => found.push(Some(day.to_epoch_days())),
+            None => return value_err!(DatetimeFieldOverflow, "date field value out of range: {year}-{month}-{day}"),
+        }
+    }
+    Ok(Arc::new(Date32Array::from(found)))
+}
+
 fn make_time(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut found = Vec::with_capacity(columns[0].len());
     for row in 0..columns[0].len() {
@@ -199,9 +233,7 @@ fn make_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
         };
         let moment = || {
             let part = |at: usize| u32::try_from(whole[at]).ok();
-            // Years before 1 are counted from 1 BC.
-            let year = i32::try_from(whole[0]).ok().filter(|year| *year != 0)?;
-            let day = NaiveDate::from_ymd_opt(if year < 0 { year + 1 } else { year }, part(1)?, part(2)?)?;
+            let day = day_of(whole[0], whole[1], whole[2])?;
             let (hour, minute) = (part(3).filter(|h| *h < 24)?, part(4).filter(|m| *m < 60)?);
             let micros = (seconds * 1e6).round();
             let seconds = (0.0..=60e6).contains(&micros).then_some(micros as i64)?;

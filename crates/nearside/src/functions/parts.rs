@@ -49,6 +49,8 @@ enum Part {
     Seconds(i64),
     /// Years in units of n.
     Years(i32),
+    /// Years of weeks.
+    WeekYears,
 }
 
 impl Part {
@@ -58,6 +60,8 @@ impl Part {
             "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
                 Part::Seconds(SECOND / 1000)
             }
+            "year" | "years" | "y" | "yr" | "yrs" => Part::Years(1),
+            "isoyear" => Part::WeekYears,
             "decade" | "decades" => Part::Years(10),
             "century" | "centuries" => Part::Years(100),
             "millennium" | "millennia" | "millenniums" => Part::Years(1000),
@@ -75,9 +79,12 @@ fn is_span(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
 }
 
-/// Years count from 1: the first century has the years 1 to 100, a decade the years of one number of tens.
+/// Years count from 1: the first century has the years 1 to 100, a decade the years of one number of tens. The year
+/// before 1 is -1.
 fn years(year: i32, unit: i32) -> i32 {
     match (unit, year > 0) {
+        (1, true) => year,
+        (1, false) => year - 1,
         (10, _) => year.div_euclid(unit),
         (_, true) => (year + unit - 1) / unit,
         (_, false) => -((unit - 1 - (year - 1)) / unit),
@@ -107,7 +114,7 @@ impl Span {
             "nanosecond" | "nanoseconds" | "ns" => self.nanoseconds % MINUTE,
             _ => match Part::of(part)? {
                 Part::Years(unit) => (year / unit).into(),
-                Part::Seconds(_) => return None,
+                Part::Seconds(_) | Part::WeekYears => return None,
             },
         })
     }
@@ -122,7 +129,7 @@ impl Span {
         }
         match Part::of(part)? {
             Part::Seconds(unit) => Some((self.nanoseconds % MINUTE) as f64 / unit as f64),
-            Part::Years(_) => None,
+            Part::Years(_) | Part::WeekYears => None,
         }
     }
 }
@@ -187,7 +194,7 @@ impl ScalarUDFImpl for Parts {
         let data_type = match Part::of(name) {
             Some(Part::Seconds(_)) => DataType::Float64,
             _ if is_span(of.data_type()) && !name.eq_ignore_ascii_case("epoch") => DataType::Int64,
-            Some(Part::Years(_)) => DataType::Int32,
+            Some(Part::Years(_) | Part::WeekYears) => DataType::Int32,
             None => return self.known.return_field_from_args(args),
         };
         Ok(Arc::new(Field::new(self.name(), data_type, of.is_nullable())))
@@ -198,7 +205,13 @@ impl ScalarUDFImpl for Parts {
     }
 
     fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
-        self.known.preimage(args, literal, info)
+        // Years before 1 have other numbers there.
+        let is_positive = matches!(literal, Expr::Literal(value, _)
+            if matches!(value.cast_to(&DataType::Int64), Ok(ScalarValue::Int64(Some(1..)))));
+        match is_positive {
+            true => self.known.preimage(args, literal, info),
+            false => Ok(PreimageResult::None),
+        }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -216,8 +229,12 @@ impl ScalarUDFImpl for Parts {
         let array = if span {
             of_spans(&name, &of.to_array(if is_scalar { 1 } else { rows })?)?
         } else {
-            let other = if matches!(part, Some(Part::Years(_))) { "year" } else { "nanosecond" };
-            let field = Field::new("part", if other == "year" { DataType::Int32 } else { DataType::Int64 }, true);
+            let (other, number) = match part {
+                Some(Part::Years(_)) => ("year", DataType::Int32),
+                Some(Part::WeekYears) => ("isoyear", DataType::Int32),
+                _ => ("nanosecond", DataType::Int64),
+            };
+            let field = Field::new("part", number, true);
             let asked = ScalarFunctionArgs {
                 args: vec![ColumnarValue::Scalar(ScalarValue::from(other)), of.clone()],
                 return_field: Arc::new(field),
@@ -228,6 +245,9 @@ impl ScalarUDFImpl for Parts {
                 Some(Part::Years(unit)) => {
                     Arc::new(found.as_primitive::<Int32Type>().unary::<_, Int32Type>(|year| years(year, unit)))
                         as ArrayRef
+                }
+                Some(Part::WeekYears) => {
+                    Arc::new(found.as_primitive::<Int32Type>().unary::<_, Int32Type>(|year| years(year, 1)))
                 }
                 Some(Part::Seconds(unit)) => {
                     let values = found.as_primitive::<Int64Type>();
@@ -254,6 +274,7 @@ mod tests {
         assert_eq!([0, -1, -99, -100].map(century), [-1, -1, -1, -2]);
         assert_eq!([1990, 1999, 2024, -1].map(|year| years(year, 10)), [199, 199, 202, -1]);
         assert_eq!([1, 1000, 1001, 2024].map(|year| years(year, 1000)), [1, 1, 2, 3]);
+        assert_eq!([2024, 1, 0, -43].map(|year| years(year, 1)), [2024, 1, -1, -44]);
     }
 
     #[test]

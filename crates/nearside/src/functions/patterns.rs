@@ -44,7 +44,7 @@ struct Matching {
 
 /// What a pattern is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Asked {
+pub(super) enum Asked {
     /// Whether there is a match.
     Any,
     /// Which one is the first.
@@ -57,7 +57,7 @@ enum Asked {
 ///
 /// # Errors
 /// What PostgreSQL does not read, what is not supported, and a match that may be another here.
-fn written(pattern: &str, options: &str, asked: Asked) -> Result<String> {
+pub(super) fn written(pattern: &str, options: &str, asked: Asked) -> Result<String> {
     if pattern.starts_with(regular::WRITTEN) {
         return Ok(pattern.to_string());
     }

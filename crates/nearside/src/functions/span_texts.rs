@@ -211,11 +211,12 @@ pub(crate) fn unit_named(word: &str) -> Option<&'static str> {
     })
 }
 
-/// The interval that a text means. `last` is the unit of a number that has none, seconds where nobody says which.
+/// The interval that a text means. `last` is the unit of a number that has none, seconds where nobody says which;
+/// `5:06` is minutes and seconds where the words behind it say these (`MINUTE TO SECOND`), else hours and minutes.
 ///
 /// # Errors
 /// A text that is no interval, or one that is too long.
-pub(crate) fn read(text: &str, last: Option<Field>) -> Result<IntervalMonthDayNano, Fault> {
+pub(crate) fn read(text: &str, last: Option<Field>, of_minutes: bool) -> Result<IntervalMonthDayNano, Fault> {
     let text = text.trim();
     if text.starts_with(['P', 'p']) && text.len() > 1 {
         return iso(&text[1..]);
@@ -242,7 +243,7 @@ pub(crate) fn read(text: &str, last: Option<Field>) -> Result<IntervalMonthDayNa
             ago = true;
             continue;
         }
-        if let Some(clock) = clock(token, last)? {
+        if let Some(clock) = clock(token, of_minutes)? {
             once(CLOCK)?;
             sum.micros += clock;
             continue;
@@ -262,8 +263,9 @@ pub(crate) fn read(text: &str, last: Option<Field>) -> Result<IntervalMonthDayNa
                 at += 1;
                 unit
             }
-            // Days stand before a clock.
+            // Days stand before a clock, and before a number of hours.
             None if next.is_some_and(|next| next.contains(':')) => Unit::Day,
+            None if last == Some(Field::Hour) && next.is_some_and(is_number) && at + 1 == tokens.len() => Unit::Day,
             None if next.is_none_or(|next| next == "ago") => last.map_or(Unit::Second, Unit::from),
             None => return Err(Fault::Shape),
         };
@@ -336,7 +338,7 @@ fn years_and_months(token: &str) -> Option<(i128, i128)> {
 }
 
 /// `4:05:06.7`, `4:05` and `5:06.7`, in microseconds; `None` where the token is no clock.
-fn clock(token: &str, last: Option<Field>) -> Result<Option<i128>, Fault> {
+fn clock(token: &str, of_minutes: bool) -> Result<Option<i128>, Fault> {
     if !token.contains(':') {
         return Ok(None);
     }
@@ -347,7 +349,7 @@ fn clock(token: &str, last: Option<Field>) -> Result<Option<i128>, Fault> {
     };
     let parts: Vec<&str> = all.split(':').collect();
     let (hours, minutes, seconds) = match parts.as_slice() {
-        [minutes, seconds] if seconds.contains('.') || last == Some(Field::Second) => ("0", *minutes, *seconds),
+        [minutes, seconds] if seconds.contains('.') || of_minutes => ("0", *minutes, *seconds),
         [hours, minutes] => (*hours, *minutes, "0"),
         [hours, minutes, seconds] => (*hours, *minutes, *seconds),
         _ => return Err(Fault::Shape),
@@ -398,7 +400,7 @@ fn iso(text: &str) -> Result<IntervalMonthDayNano, Fault> {
                 }
                 false => return Err(Fault::Shape),
             };
-            sum.micros += clock(&text, None)?.ok_or(Fault::Shape)?;
+            sum.micros += clock(&text, false)?.ok_or(Fault::Shape)?;
         }
         None if days.is_empty() => return Err(Fault::Shape),
         None => {}
@@ -461,7 +463,7 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> Option<(i32, i32, i64)> {
-        read(text, None).ok().map(|value| (value.months, value.days, value.nanoseconds / 1000))
+        read(text, None, false).ok().map(|value| (value.months, value.days, value.nanoseconds / 1000))
     }
 
     #[test]
@@ -495,6 +497,6 @@ mod tests {
         for wrong in ["", "day", "1 foo", "1 day 2 days", "1:2:3:4", "P", "PT", "1 day ago ago", "x1 day", "1-13"] {
             assert_eq!(parts(wrong), None, "{wrong}");
         }
-        assert_eq!(read("3000000000 months", None), Err(Fault::Range));
+        assert_eq!(read("3000000000 months", None, false), Err(Fault::Range));
     }
 }

@@ -12,9 +12,10 @@ use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use datafusion_functions::{datetime, math, unicode};
 
-use crate::functions::parts;
+use crate::functions::{matches, parts};
 
 static SUBSTRING: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("substring", unicode::substr()));
+static MATCHED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(matches::substring);
 static POSITION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("position", unicode::strpos()));
 static EXTRACT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| spelled("extract", Arc::new(parts::function())));
 
@@ -83,7 +84,9 @@ struct Forms;
 
 impl ExprPlanner for Forms {
     fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(SUBSTRING.call(args)))
+        // The part that a regular expression matches.
+        let is_pattern = matches!(args.as_slice(), [_, Expr::Literal(value, _)] if value.data_type().is_string());
+        Ok(PlannerResult::Planned(if is_pattern { MATCHED.call(args) } else { SUBSTRING.call(args) }))
     }
 
     fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, IntervalMonthDayNanoArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
-use chrono::{Datelike, NaiveDate};
+use arrow::datatypes::{
+    DataType, FieldRef, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType,
+};
+use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, Timelike};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion_expr::{
@@ -55,21 +58,61 @@ fn first_day(year: i32, years: i32) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(first, 1, 1)
 }
 
-fn truncated_days(values: &ArrayRef, years: i32, to: &DataType) -> Result<ArrayRef> {
+fn truncated_days(values: &ArrayRef, unit: &str, to: &DataType) -> Result<ArrayRef> {
     let mut found = Vec::with_capacity(values.len());
     for moment in moments(values)? {
         let Some((moment, _)) = moment else {
             found.push(None);
             continue;
         };
-        let day = first_day(moment.year(), years).and_then(|day| day.and_hms_opt(0, 0, 0));
-        match day {
-            Some(day) => found.push(Some(day.and_utc().timestamp_micros())),
+        match first_moment(moment, unit) {
+            Some(first) => found.push(Some(first.and_utc().timestamp_micros())),
             None => return value_err!(DatetimeFieldOverflow, "date_trunc: the time is out of range"),
         }
     }
+    let found = TimestampMicrosecondArray::from(found);
     // A time without a zone is one of the clocks of the zone that it gets.
-    Ok(cast(&TimestampMicrosecondArray::from(found), to)?)
+    let cast = cast(&found, to)?;
+    if cast.null_count() > found.null_count() {
+        let to = sql_type(to);
+        return value_err!(
+            DatetimeFieldOverflow,
+            "date_trunc gives a time that {to} has no room for; use TIMESTAMP(6)"
+        );
+    }
+    Ok(cast)
+}
+
+/// Whether DataFusion truncates them, which counts in nanoseconds.
+fn fits_nanoseconds(values: &ArrayRef) -> bool {
+    const LAST: i64 = i64::MAX / 1000 - 400 * 86_400_000_000;
+    match values.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, None) => {
+            let mut micros = values.as_primitive::<TimestampMicrosecondType>().iter().flatten();
+            micros.all(|value| (-LAST..=LAST).contains(&value))
+        }
+        _ => true,
+    }
+}
+
+/// The first moment of a unit.
+fn first_moment(of: NaiveDateTime, unit: &str) -> Option<NaiveDateTime> {
+    let clock = |hour, minute, second, micros| of.date().and_hms_micro_opt(hour, minute, second, micros);
+    let micros = of.nanosecond() / 1000;
+    let day = match unit {
+        "microsecond" => return clock(of.hour(), of.minute(), of.second(), micros),
+        "millisecond" => return clock(of.hour(), of.minute(), of.second(), micros / 1000 * 1000),
+        "second" => return clock(of.hour(), of.minute(), of.second(), 0),
+        "minute" => return clock(of.hour(), of.minute(), 0, 0),
+        "hour" => return clock(of.hour(), 0, 0, 0),
+        "day" => Some(of.date()),
+        "week" => of.date().checked_sub_days(Days::new(of.weekday().num_days_from_monday().into())),
+        "month" => of.date().with_day(1),
+        "quarter" => NaiveDate::from_ymd_opt(of.year(), of.month0() / 3 * 3 + 1, 1),
+        "year" => NaiveDate::from_ymd_opt(of.year(), 1, 1),
+        unit => first_day(of.year(), years_of(unit)?),
+    };
+    day?.and_hms_opt(0, 0, 0)
 }
 
 fn truncated_spans(values: &ArrayRef, unit: &str) -> Result<ArrayRef> {
@@ -124,9 +167,9 @@ impl ScalarUDFImpl for DateTrunc {
         let [T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Null, value] = types else { return Err(refused()) };
         let value = match value {
             T::Timestamp(..) | T::Time32(_) | T::Time64(_) => value.clone(),
-            T::Date32 | T::Date64 | T::Null | T::Utf8 | T::LargeUtf8 | T::Utf8View => {
-                T::Timestamp(TimeUnit::Nanosecond, None)
-            }
+            // Days have a wider calendar than nanoseconds.
+            T::Date32 | T::Date64 => T::Timestamp(TimeUnit::Microsecond, None),
+            T::Null | T::Utf8 | T::LargeUtf8 | T::Utf8View => T::Timestamp(TimeUnit::Nanosecond, None),
             T::Interval(_) | T::Duration(_) => SPAN,
             _ => return Err(refused()),
         };
@@ -164,16 +207,13 @@ impl ScalarUDFImpl for DateTrunc {
             return value_err!(InvalidParameterValue, "unit \"{unit}\" not recognized for date_trunc");
         };
         let is_span = to == SPAN;
-        if !is_span && years_of(unit).is_none() {
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let values = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
+        if !is_span && years_of(unit).is_none() && fits_nanoseconds(&values) {
             args.args[0] = ColumnarValue::Scalar(ScalarValue::Utf8(Some(unit.to_string())));
             return self.known.inner().invoke_with_args(args);
         }
-        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
-        let values = value.to_array(if is_scalar { 1 } else { args.number_rows })?;
-        let found = match years_of(unit) {
-            Some(years) if !is_span => truncated_days(&values, years, &to)?,
-            _ => truncated_spans(&values, unit)?,
-        };
+        let found = if is_span { truncated_spans(&values, unit)? } else { truncated_days(&values, unit, &to)? };
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&found, 0)?),
             false => ColumnarValue::Array(found),

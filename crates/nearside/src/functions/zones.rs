@@ -5,14 +5,19 @@
 //! from a column that is compared with a constant, and leave the zone out, and its cast to TIMESTAMP gives the time in
 //! UTC.
 //!
+//! Of a local time that a change of clocks has twice it is the later one; one that it leaves out is told by the clocks
+//! before it.
+//!
 //! # Limits
-//! The zone is a text as it is written. Local times that a change of clocks leaves out, or has twice, fail.
+//! The zone is a text as it is written.
 
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
+use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray, TimestampNanosecondBuilder};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
@@ -22,6 +27,7 @@ use datafusion_functions::datetime::to_local_time::ToLocalTimeFunc;
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
+use crate::error::value_err;
 
 /// What `AT TIME ZONE` calls.
 pub(crate) const NAME: &str = "timezone";
@@ -76,6 +82,35 @@ fn zone_of(value: Option<&ScalarValue>) -> Result<Arc<str>> {
     }
 }
 
+/// The instants of local times in a zone; where `tries`, NULL for those that are no times of ours.
+fn instants(locals: &TimestampNanosecondArray, zone: &Tz, tries: bool) -> Result<TimestampNanosecondArray> {
+    let mut found = TimestampNanosecondBuilder::with_capacity(locals.len());
+    for local in locals {
+        let Some(local) = local else {
+            found.append_null();
+            continue;
+        };
+        let local = DateTime::from_timestamp_nanos(local).naive_utc();
+        match instant(local, zone).and_then(|instant| instant.and_utc().timestamp_nanos_opt()) {
+            Some(instant) => found.append_value(instant),
+            None if tries => found.append_null(),
+            None => return value_err!(DatetimeFieldOverflow, "{local} is no time that TIMESTAMPTZ has room for"),
+        }
+    }
+    Ok(found.finish())
+}
+
+fn instant(local: NaiveDateTime, zone: &Tz) -> Option<NaiveDateTime> {
+    match zone.from_local_datetime(&local).latest() {
+        Some(found) => Some(found.naive_utc()),
+        None => {
+            // No change of clocks leaves out more than a day.
+            let before = zone.from_local_datetime(&local.checked_sub_signed(TimeDelta::days(1))?).latest()?;
+            local.checked_sub_offset(before.offset().fix())
+        }
+    }
+}
+
 impl ScalarUDFImpl for Zoned {
     fn name(&self) -> &str {
         NAME
@@ -123,10 +158,12 @@ impl ScalarUDFImpl for Zoned {
                 args.args = vec![ColumnarValue::Array(there)];
                 ToLocalTimeFunc::new().invoke_with_args(args)?.to_array(1)?
             }
-            (DataType::Timestamp(unit, None), _) => {
+            (DataType::Timestamp(_, None), _) => {
                 let options = CastOptions { safe: self.tries, ..CastOptions::default() };
-                let instants = cast_with_options(&times, &DataType::Timestamp(*unit, Some(zone)), &options)?;
-                cast_with_options(&instants, to, &options)?
+                let times = cast_with_options(&times, &DataType::Timestamp(TimeUnit::Nanosecond, None), &options)?;
+                let instants = instants(times.as_primitive(), &zone.parse()?, self.tries)?;
+                let utc: ArrayRef = Arc::new(instants.with_timezone("+00:00"));
+                cast_with_options(&utc, to, &options)?
             }
             (other, _) => return internal_err!("{NAME} takes no {other}"),
         };

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::arrays;
 use crate::functions::asked;
+use crate::functions::bins;
 use crate::functions::bytes;
 use crate::functions::calendar;
 use crate::functions::catalog_asked;
@@ -32,6 +33,7 @@ use crate::functions::domains;
 use crate::functions::flat;
 use crate::functions::json;
 use crate::functions::like_escape;
+use crate::functions::matches;
 use crate::functions::numbers;
 use crate::functions::parts;
 use crate::functions::patterns;
@@ -89,6 +91,7 @@ impl Planner {
         scalars.extend(arrays::functions());
         scalars.extend(json::functions());
         scalars.extend(patterns::functions());
+        scalars.extend(matches::functions());
         scalars.extend(bytes::functions());
         scalars.extend(spelled::functions());
         scalars.extend(uuids::functions());
@@ -111,6 +114,7 @@ impl Planner {
                 round::function(),
                 parts::function(),
                 truncation::function(),
+                bins::function(),
                 zones::function(),
             ]
             .map(Arc::new),

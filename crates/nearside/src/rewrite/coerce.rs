@@ -49,6 +49,7 @@ use crate::rewrite::set_all::SetOperationsAll;
 use crate::rewrite::set_types::SetTypes;
 use crate::rewrite::spans::ComparedSpans;
 use crate::rewrite::subquery_places::SubqueryPlaces;
+use crate::rewrite::text_arguments;
 use crate::rewrite::texts::WrittenTexts;
 use crate::rewrite::volatile::VolatileSubqueries;
 use crate::rewrite::window_frames::WindowFrames;
@@ -254,6 +255,13 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::ScalarFunction(function) if let Some(settled) = round::settled(&function, schema)? => {
             Ok(Transformed::yes(settled))
+        }
+        Expr::ScalarFunction(function) if let Some(length) = text_arguments::of_scalar(&function, schema)? => {
+            Ok(Transformed::yes(length))
+        }
+        Expr::AggregateFunction(call) => {
+            text_arguments::of_aggregate(&call, schema)?;
+            Ok(Transformed::no(Expr::AggregateFunction(call)))
         }
         Expr::ScalarFunction(mut function) => {
             let mut changed = with_letters(function.func.name(), &mut function.args, schema);

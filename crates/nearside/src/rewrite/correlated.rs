@@ -167,7 +167,9 @@ fn refuse_outer_aggregates(subquery: &LogicalPlan) -> Result<()> {
         for expr in &grouped.aggr_expr {
             expr.apply(|part| {
                 let Expr::AggregateFunction(call) = part else { return Ok(TreeNodeRecursion::Continue) };
-                if call.params.args.iter().any(Expr::contains_outer) && part.column_refs().is_empty() {
+                let filter = call.params.filter.as_deref();
+                let is_outer = call.params.args.iter().chain(filter).any(Expr::contains_outer);
+                if is_outer && part.column_refs().is_empty() {
                     let message = format!(
                         "{} of columns of the query around alone is an aggregate of that query, and is not supported \
                          in a subquery of it",

@@ -26,6 +26,7 @@ pub(crate) mod set_types;
 pub(crate) mod shared_queries;
 pub(crate) mod spans;
 pub(crate) mod subquery_places;
+mod text_arguments;
 pub(crate) mod texts;
 mod true_keys;
 pub(crate) mod volatile;

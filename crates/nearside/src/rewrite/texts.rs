@@ -15,9 +15,11 @@ use datafusion_optimizer::AnalyzerRule;
 use super::casts::keys;
 use super::named::naming_in;
 use crate::error::Error;
+use crate::error::codes::SqlState;
 use crate::functions::arrays::casts::{cast_lists, is_cast_here};
 use crate::functions::catalog_asked::named_type;
 use crate::functions::reading::{for_arrow, is_read_here, is_read_whole, read_one, reading};
+use crate::functions::texts::nested::element;
 use crate::functions::texts::{is_written_here, text_of};
 
 /// The analyzer rule, behind DataFusion's coercion of types, which makes casts.
@@ -53,8 +55,8 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
     let rewrite = |expr: Expr| {
         expr.transform_up(|part| match (of_written(&part)?, of_name(&part, &schema, around.as_ref())?) {
             (_, Some(name)) => Ok(Transformed::yes(name)),
-            (Some(read), None) => Ok(Transformed::yes(of_cast(read, &schema, zone).data)),
-            (None, None) => Ok(of_cast(part, &schema, zone)),
+            (Some(read), None) => Ok(Transformed::yes(of_cast(read, &schema, zone)?.data)),
+            (None, None) => of_cast(part, &schema, zone),
         })
     };
     node.map_expressions(|expr| match expr {
@@ -151,21 +153,29 @@ fn of_name(expr: &Expr, schema: &DFSchema, around: Option<&LogicalPlan>) -> Resu
     }
 }
 
-fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Expr> {
-    let Some(to) = target(&expr).cloned() else { return Transformed::no(expr) };
+fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Result<Transformed<Expr>> {
+    let Some(to) = target(&expr).cloned() else { return Ok(Transformed::no(expr)) };
     let (Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. })) = &expr else {
-        return Transformed::no(expr);
+        return Ok(Transformed::no(expr));
     };
     // What has no type here is of another place's rows.
-    let Ok(from) = inner.get_type(schema) else { return Transformed::no(expr) };
+    let Ok(from) = inner.get_type(schema) else { return Ok(Transformed::no(expr)) };
     if is_text(&to) && is_written_here(&from) {
-        return Transformed::yes(text_of(inner.as_ref().clone(), &to));
+        return Ok(Transformed::yes(text_of(inner.as_ref().clone(), &to)));
     }
     let tries = matches!(expr, Expr::TryCast(_));
     if is_cast_here(&from, &to) {
-        return Transformed::yes(cast_lists(inner.as_ref().clone(), &to, tries));
+        if dimensions(&from) > dimensions(&to) {
+            let message = format!(
+                "a list of {} dimensions cannot be cast to one of {}; write [] once for each behind the type",
+                dimensions(&from),
+                dimensions(&to)
+            );
+            return Err(Error::plan(SqlState::CannotCoerce, message).into_datafusion());
+        }
+        return Ok(Transformed::yes(cast_lists(inner.as_ref().clone(), &to, tries)));
     }
-    match (&to, zone) {
+    Ok(match (&to, zone) {
         // A text as it is written is folded, by Arrow.
         _ if is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to) => {
             Transformed::yes(reading(inner.as_ref().clone(), &to, tries))
@@ -179,5 +189,10 @@ fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Transformed<Exp
             Transformed::yes(cast(read, to))
         }
         _ => Transformed::no(expr),
-    }
+    })
+}
+
+/// How many lists are within each other.
+fn dimensions(of: &DataType) -> usize {
+    element(of).map_or(0, |element| 1 + dimensions(element))
 }

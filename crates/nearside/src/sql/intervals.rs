@@ -18,22 +18,22 @@ pub(super) fn spell_out(expr: &mut ast::Expr) -> Result<()> {
             let of = |field: &Option<DateTimeField>| field.as_ref().and_then(field_of);
             let (first, last) = (of(&interval.leading_field), of(&interval.last_field));
             // Other words are the planner's, which reads them or refuses them.
-            if interval.leading_field.is_some() != first.is_some()
-                || interval.last_field.is_some() != last.is_some()
-                || interval.leading_precision.is_some()
-                || interval.fractional_seconds_precision.is_some()
-            {
+            if interval.leading_field.is_some() != first.is_some() || interval.last_field.is_some() != last.is_some() {
                 return Ok(());
             }
+            let digits = interval.fractional_seconds_precision.or(interval.leading_precision);
+            let is_clock_of_minutes = first == Some(Field::Minute) && last == Some(Field::Second);
             let (Some(text), last) = (text_of(&mut interval.value), last.or(first)) else { return Ok(()) };
             if let (Some(first), Some(last)) = (first, last)
                 && first > last
             {
                 return Err(Error::syntax(format!("an interval has no fields from {first:?} to {last:?}")));
             }
-            let value = read(text, last).map_err(|fault| unreadable(text, fault))?;
-            *text = in_units(last.map_or(value, |last| cut(value, last)));
+            let value = read(text, last, is_clock_of_minutes).map_err(|fault| unreadable(text, fault))?;
+            let value = last.map_or(value, |last| cut(value, last));
+            *text = in_units(digits.map_or(value, |digits| rounded(value, digits)));
             (interval.leading_field, interval.last_field) = (None, None);
+            (interval.leading_precision, interval.fractional_seconds_precision) = (None, None);
         }
         // The planner would negate the first unit alone.
         ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } => {
@@ -86,6 +86,14 @@ fn field_of(field: &DateTimeField) -> Option<Field> {
         DateTimeField::Second | DateTimeField::Seconds => Field::Second,
         _ => return None,
     })
+}
+
+/// An interval whose seconds have so many digits behind the point.
+fn rounded(value: IntervalMonthDayNano, digits: u64) -> IntervalMonthDayNano {
+    let unit = 10i64.pow(9 - digits.min(6) as u32);
+    let half = if value.nanoseconds < 0 { -unit / 2 } else { unit / 2 };
+    let nanoseconds = value.nanoseconds.saturating_add(half) / unit * unit;
+    IntervalMonthDayNano { nanoseconds, ..value }
 }
 
 /// The text that the planner reads.

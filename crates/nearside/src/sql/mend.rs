@@ -14,10 +14,12 @@ use sqlparser::ast::{
     self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 
-use super::calls::call;
+use super::calls::{call, is_called};
 use super::casts::{CAST, apart_from_its_column, name_outputs};
+use super::dimensions;
 use super::intervals::spell_out;
 use super::normalised;
+use super::similar;
 use super::values::{of_one_type, values_of_floats};
 use super::walk::{rewrite, visit_mut};
 use crate::error::{Error, Result};
@@ -100,6 +102,7 @@ impl VisitorMut for Mend {
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         name_outputs_apart(query);
         each_select(&mut query.body, &mut name_outputs);
+        each_select(&mut query.body, &mut having_one_group);
         limit_by_fetch(query);
         count_by_parameters(query);
         ControlFlow::Continue(())
@@ -120,16 +123,18 @@ impl VisitorMut for Mend {
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
         call_timezone(expr);
+        order_distinct_values(expr);
         compare_with_lists(expr);
         compare_rows(expr);
         distinct_from_text(expr);
+        dimensions::give(expr);
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
         call_substr(expr);
         give_ends(expr);
         slice_dimensions(expr);
-        match spell_out(expr) {
+        match spell_out(expr).and_then(|()| similar::write_out(expr)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -221,6 +226,24 @@ fn call_substr(expr: &mut ast::Expr) {
         let places = substring_from.iter().chain(substring_for.iter());
         *expr =
             call("substr", std::iter::once(&*text).chain(places).map(|argument| argument.as_ref().clone()).collect());
+    }
+}
+
+/// Values that an aggregate takes once come in their order, as in PostgreSQL, which finds them by sorting.
+fn order_distinct_values(expr: &mut ast::Expr) {
+    let ast::Expr::Function(function) = expr else { return };
+    if function.over.is_some() || !["array_agg", "string_agg"].iter().any(|name| is_called(&function.name, name)) {
+        return;
+    }
+    let ast::FunctionArguments::List(list) = &mut function.args else { return };
+    let is_ordered = |clause: &ast::FunctionArgumentClause| matches!(clause, ast::FunctionArgumentClause::OrderBy(_));
+    if list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct)
+        && !list.clauses.iter().any(is_ordered)
+        && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value))) = list.args.first()
+    {
+        let options = ast::OrderByOptions { asc: None, nulls_first: None };
+        let key = ast::OrderByExpr { expr: value.clone(), options, with_fill: None };
+        list.clauses.push(ast::FunctionArgumentClause::OrderBy(vec![key]));
     }
 }
 
@@ -395,6 +418,19 @@ fn replace_known_columns(item: &mut SelectItem) {
     }
 }
 
+/// `HAVING` without GROUP BY and aggregates is about one group, too: the planner asks for an aggregate there.
+fn having_one_group(select: &mut ast::Select) {
+    let is_grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    if is_grouped {
+        return;
+    }
+    let Some(having) = select.having.take() else { return };
+    let rows = call("count", vec![ast::Expr::Value(Value::Number("1".into(), false).into())]);
+    let always = ast::Expr::IsNotNull(Box::new(rows));
+    let having = ast::Expr::Nested(Box::new(having));
+    select.having = joined(ast::BinaryOperator::And, [having, always].into_iter());
+}
+
 /// `FETCH FIRST n ROWS ONLY`, as the standard has it, is `LIMIT n`.
 fn limit_by_fetch(query: &mut ast::Query) {
     let Some(ast::Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
@@ -567,6 +603,8 @@ fn without_casts(expr: &ast::Expr) -> ast::Expr {
             ast::Expr::Exists { negated, .. } => *part = word(if *negated { "NOT EXISTS" } else { "EXISTS" }),
             ast::Expr::InSubquery { negated, .. } => *part = word(if *negated { "NOT IN" } else { "IN" }),
             ast::Expr::Subquery(_) => *part = word("query"),
+            // What cannot be read is told when it is planned.
+            ast::Expr::Interval(_) => drop(spell_out(part)),
             _ => {}
         }
         ControlFlow::<()>::Continue(())

@@ -33,6 +33,7 @@ mod complete;
 mod conflict;
 mod cursors;
 mod dialect;
+mod dimensions;
 mod distinct;
 mod exclude;
 mod fetch;
@@ -43,6 +44,7 @@ mod locking;
 mod materialized;
 mod mend;
 mod merge;
+mod moment_words;
 mod named_arguments;
 mod names;
 mod nested_sets;
@@ -53,6 +55,7 @@ mod own;
 mod parsed;
 mod qualified;
 mod recursion;
+mod respelled;
 mod returning;
 mod roles;
 mod rows;
@@ -62,8 +65,10 @@ mod scope;
 mod sequences;
 mod set_config;
 mod shapes;
+mod similar;
 mod table_query;
 mod text;
+mod text_rows;
 mod upkeep;
 mod uuids;
 mod values;
@@ -93,6 +98,7 @@ use own::own_statement;
 pub(crate) use own::{AlterConstraint, AlterPlacement, AlterSystem, Change, RenameConstraint, SetConstraints};
 pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
+use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use roles::{RoleName, RoleOptions, RoleStatement, without_password};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
@@ -183,7 +189,7 @@ impl AnyStatement {
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
-        let tokens = with_formats(written.tokens);
+        let tokens = respelled(with_formats(written.tokens));
         let tokens = fetch::with_offsets_first(bracketed::with_selects(table_query::with_selects(tokens)));
         let length = tokens.len();
         check_tokens(&tokens)?;
@@ -354,7 +360,9 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
             Some(context.get_table_source(name).ok()?.schema())
         });
         scope::name_sources(&mut statement, &columns)?;
+        text_rows::write_out(&mut statement)?;
         rows::write_out(&mut statement)?;
+        moment_words::write_out(&mut statement);
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
         mend(&mut statement)?;

@@ -16,6 +16,7 @@ use super::calls::call;
 use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::flat::FLAT;
+use crate::functions::matches::ALL_MATCHES;
 
 const SERIES: &str = "generate_series";
 const UNNEST: &str = "unnest";
@@ -174,6 +175,8 @@ fn flatten(list: &mut Expr) {
     *list = call(FLAT, vec![list.clone()]);
 }
 
+/// Whether it is a list of no lists, or one whose rows are lists.
 fn is_flat(expr: &Expr) -> bool {
-    matches!(expr, Expr::Function(function) if function.name.to_string().trim_matches('"') == FLAT)
+    matches!(expr, Expr::Function(function)
+        if [FLAT, ALL_MATCHES].contains(&function.name.to_string().trim_matches('"')))
 }

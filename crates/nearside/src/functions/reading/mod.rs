@@ -195,7 +195,7 @@ fn span(text: &str) -> Result<IntervalMonthDayNano, Fault> {
     if INFINITE.contains(&text.trim().to_lowercase().as_str()) {
         return Err(Fault::Refused("there are no infinite intervals; use NULL"));
     }
-    span_texts::read(text, None).map_err(|fault| match fault {
+    span_texts::read(text, None, false).map_err(|fault| match fault {
         span_texts::Fault::Shape => Fault::Shape,
         span_texts::Fault::Range => Fault::Range,
     })

@@ -317,6 +317,23 @@ fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
     reading::read(&found, &NUMBER, false).map_err(Error::into_datafusion)
 }
 
+/// Seconds since 1970 that are a time of ours; DataFusion takes the last one for those that are beyond it.
+fn fits_nanoseconds(seconds: &ArrayRef) -> Result<()> {
+    const LAST: f64 = 9_223_372_036.0;
+    for value in cast(seconds, &DataType::Float64)?.as_primitive::<Float64Type>().iter().flatten() {
+        if value.is_nan() {
+            return value_err!(DatetimeFieldOverflow, "timestamp cannot be NaN");
+        }
+        if value.abs() > LAST {
+            return value_err!(
+                DatetimeFieldOverflow,
+                "{value} seconds since 1970 are no time that TIMESTAMP has room for"
+            );
+        }
+    }
+    Ok(())
+}
+
 /// `to_timestamp`: DataFusion's, but for a text with a template.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ToTimestamp {
@@ -343,6 +360,11 @@ impl ScalarUDFImpl for ToTimestamp {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
+        if let ([value], [of]) = (args.args.as_slice(), types.as_slice())
+            && of.is_numeric()
+        {
+            fits_nanoseconds(&value.to_array(args.number_rows)?)?;
+        }
         if types.len() != 2 || !types.iter().all(is_text) {
             return self.known.inner().invoke_with_args(args);
         }

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 
 use super::{inner_call, inner_query, refuse, refused, refused_text, types};
 use crate::error::Result;
+use crate::sql::similar::pattern_of;
 
 pub(super) fn exprs<'a>(all: impl IntoIterator<Item = &'a Expr>) -> Result<()> {
     all.into_iter().try_for_each(expr)
@@ -81,6 +82,9 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
 /// What is not in nearly every query.
 fn rarer(of: &Expr) -> Result<()> {
     match of {
+        Expr::SimilarTo { negated: _, expr: inner, pattern, escape_char: _ } if pattern_of(pattern).is_some() => {
+            expr(inner)
+        }
         Expr::Like { negated: _, any, expr: inner, pattern, escape_char: _ }
         | Expr::ILike { negated: _, any, expr: inner, pattern, escape_char: _ } => {
             // Which characters may escape, the planner says.
@@ -139,7 +143,7 @@ fn never(of: &Expr) -> Result<()> {
             refused("COLLATE; texts compare by their bytes, lower() and upper() fold case")
         }
         Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
-            refused("SIMILAR TO; use LIKE, or ~ with a regular expression between ^ and $")
+            refused("SIMILAR TO a pattern that is no literal; use LIKE, or ~ with a regular expression between ^ and $")
         }
         Expr::RLike { negated: _, expr: _, pattern: _, regexp: _ } => refused("RLIKE or REGEXP; use ~"),
         Expr::IsNormalized { expr: _, form: _, negated: _ } => refused("IS NORMALIZED"),
@@ -183,13 +187,14 @@ fn access(of: &AccessExpr) -> Result<()> {
 fn interval(of: &Interval) -> Result<()> {
     let Interval { value, leading_field, leading_precision, last_field, fractional_seconds_precision } = of;
     let is_text = matches!(value.as_ref(), Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
+    let precise = leading_precision.is_some() || fractional_seconds_precision.is_some();
+    let seconds = matches!(last_field.as_ref().or(leading_field.as_ref()), Some(DateTimeField::Second));
     refuse(&[
-        (leading_precision.is_some(), "a precision in INTERVAL; leave it out"),
+        (precise && !(seconds && is_text), "a precision of what are no seconds; leave it out"),
         (
             last_field.is_some() && !is_text,
             "INTERVAL .. TO ..; write the units into the text, as in INTERVAL '1 day 2 hours'",
         ),
-        (fractional_seconds_precision.is_some(), "a precision in INTERVAL; leave it out"),
     ])?;
     leading_field.iter().try_for_each(unit)?;
     expr(value)

@@ -1,6 +1,8 @@
 //! Types as SQL writes them: which of their numbers mean something.
 
-use sqlparser::ast::{ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, StructField};
+use sqlparser::ast::{
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, StructField, TimezoneInfo,
+};
 
 use super::{refuse, refused, refused_text};
 use crate::error::codes::SqlState;
@@ -26,8 +28,21 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Int8Unsigned(width) => refuse(&[(width.is_some(), "a width of an integer type; leave it out")]),
         DataType::Float(info) => float(info),
         DataType::Numeric(info) | DataType::Decimal(info) => {
-            let negative = matches!(info, ExactNumberInfo::PrecisionAndScale(_, scale) if *scale < 0);
-            refuse(&[(negative, "DECIMAL with a negative scale; use scale 0")])
+            let (digits, scale) = match info {
+                ExactNumberInfo::None => return Ok(()),
+                ExactNumberInfo::Precision(digits) => (*digits, 0),
+                ExactNumberInfo::PrecisionAndScale(digits, scale) => (*digits, *scale),
+            };
+            if !(1..=1000).contains(&digits) {
+                let message = format!("the precision of NUMERIC is from 1 to 1000, not {digits}");
+                return Err(Error::plan(SqlState::InvalidParameterValue, message));
+            }
+            let beyond = i64::try_from(digits).is_ok_and(|digits| scale > digits);
+            refuse(&[
+                (scale < 0, "DECIMAL with a negative scale; use scale 0"),
+                (digits > 76, "DECIMAL of more than 76 digits; use a smaller precision, or DOUBLE"),
+                (beyond, "DECIMAL with a scale that is larger than its precision; make both as large as the scale"),
+            ])
         }
         DataType::String(length) => refuse(&[(length.is_some(), "a length of STRING; use VARCHAR(n)")]),
         DataType::Struct(fields, _) => fields.iter().try_for_each(field),
@@ -74,7 +89,13 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
             let between = !matches!(digits, None | Some(0 | 3 | 6 | 9));
             refuse(&[(between, "this precision of TIMESTAMP; use TIMESTAMP(0), (3), (6) or (9)")])
         }
-        DataType::Time(digits, _) => refuse(&[(digits.is_some(), "a precision of TIME; leave it out")]),
+        DataType::Time(digits, zone) => refuse(&[
+            (
+                matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz),
+                "TIME WITH TIME ZONE; use TIMESTAMP WITH TIME ZONE, or TIME",
+            ),
+            (digits.is_some(), "a precision of TIME; leave it out"),
+        ]),
         DataType::Interval { fields: _, precision } => {
             refuse(&[(precision.is_some(), "a precision of INTERVAL; leave it out")])
         }

@@ -1,0 +1,68 @@
+//! Functions of texts take texts: DataFusion makes a text of any other argument, so `length` of two bytes were that of
+//! their hexadecimal text, and `lpad(5, 3)` were allowed, which PostgreSQL refuses.
+
+use arrow::datatypes::DataType;
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
+use datafusion_expr::{Expr, ExprSchemable};
+
+use crate::error::Error;
+use crate::error::codes::SqlState;
+use crate::error::types::sql_type;
+use crate::functions::bytes::octet_length;
+
+/// Which arguments of a function are texts. Functions that are not here tell wrong ones by themselves.
+fn texts_of(function: &str) -> &'static [usize] {
+    match function {
+        "character_length" | "left" | "reverse" | "right" | "string_agg" => &[0],
+        "lpad" | "rpad" => &[0, 2],
+        "overlay" | "regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match" => &[0, 1],
+        "regexp_replace" | "translate" => &[0, 1, 2],
+        _ => &[],
+    }
+}
+
+/// The length of bytes, where a function asks for that.
+///
+/// # Errors
+/// An argument that is no text.
+pub(super) fn of_scalar(function: &ScalarFunction, schema: &DFSchema) -> Result<Option<Expr>> {
+    if function.name() == "character_length"
+        && let [argument] = function.args.as_slice()
+        && argument.get_type(schema).is_ok_and(|of| of.is_binary())
+    {
+        return Ok(Some(octet_length().call(function.args.clone())));
+    }
+    check(function.name(), &function.args, schema)?;
+    Ok(None)
+}
+
+/// # Errors
+/// An argument that is no text.
+pub(super) fn of_aggregate(call: &AggregateFunction, schema: &DFSchema) -> Result<()> {
+    check(call.func.name(), &call.params.args, schema)
+}
+
+fn check(function: &str, arguments: &[Expr], schema: &DFSchema) -> Result<()> {
+    let texts = texts_of(function);
+    if texts.is_empty() {
+        return Ok(());
+    }
+    // What has no type yet is left to DataFusion, which says why.
+    let types = arguments.iter().map(|argument| argument.get_type(schema)).collect::<Result<Vec<_>>>();
+    let Ok(types) = types else { return Ok(()) };
+    if texts.iter().all(|at| types.get(*at).is_none_or(is_text)) {
+        return Ok(());
+    }
+    let shown: Vec<String> = types.iter().map(sql_type).collect();
+    let message =
+        format!("there is no function {function}({}); cast the arguments to types that it takes", shown.join(", "));
+    Err(Error::plan(SqlState::UndefinedFunction, message).into_datafusion())
+}
+
+fn is_text(of: &DataType) -> bool {
+    match of {
+        DataType::Dictionary(_, value) => is_text(value),
+        of => of.is_string() || of.is_null(),
+    }
+}
