@@ -116,11 +116,6 @@ fn output(plan: &LogicalPlan, place: usize) -> Name {
             Some(call) => node.window_expr.get(call).map(|expr| of(expr, &node.input)),
         },
         LogicalPlan::Filter(node) => Some(output(&node.input, place)),
-        LogicalPlan::Unnest(node) => {
-            let of_input = node.dependency_indices.get(place).copied();
-            let is_list = |column: usize| node.list_type_columns.iter().any(|(list, _)| *list == column);
-            of_input.filter(|column| !is_list(*column)).map(|column| output(&node.input, column))
-        }
         LogicalPlan::Sort(node) => Some(output(&node.input, place)),
         LogicalPlan::Limit(node) => Some(output(&node.input, place)),
         LogicalPlan::SubqueryAlias(node) => Some(output(&node.input, place)),
