@@ -38,6 +38,7 @@ use crate::sql::{
     statements, take_local, take_placement, take_rules,
 };
 use crate::stack::deep;
+use crate::statements::comments;
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::dropping;
@@ -283,6 +284,7 @@ impl Session {
             }
             AnyStatement::RenameConstraint(of) => ddl::rename_constraint(&of, running).map(Outcome::Done),
             AnyStatement::AlterConstraint(of) => ddl::alter_constraint(&of, running).map(Outcome::Done),
+            AnyStatement::Comment(of) => comments::comment(&of, running).map(Outcome::Done),
             AnyStatement::SetConstraints(_) => {
                 Err(Error::Internal("SET CONSTRAINTS is one of a session's transaction".into()))
             }

@@ -2,6 +2,7 @@
 
 pub(crate) mod alter_column;
 mod compiled;
+pub(crate) mod comments;
 pub(crate) mod conflict;
 pub(crate) mod constraints;
 pub(crate) mod copy;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use super::constraints;
+use super::{comments, constraints};
 use super::numbers::{Numbers, USER};
 use super::relations::index_definition;
 use super::types;
@@ -128,6 +128,19 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 number(args).and_then(|oid| constraints::definition(oid, is_short, &world)).into()
             }
+            "obj_description" => {
+                let class = match args.get(1) {
+                    Some(Given::Text(class)) => Some(class.as_str()),
+                    _ => None,
+                };
+                number(args).and_then(|oid| comments::of(oid, class, 0, &self.world())).into()
+            }
+            "col_description" => match args.get(1) {
+                Some(Given::Number(column)) if *column > 0 => {
+                    number(args).and_then(|oid| comments::of(oid, Some("pg_class"), *column, &self.world())).into()
+                }
+                _ => Answer::Null,
+            },
             "pg_get_indexdef" => self.index(args, is_short),
             "pg_get_viewdef" => {
                 let world = self.world();
