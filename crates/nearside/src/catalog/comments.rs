@@ -42,14 +42,6 @@ impl Comments {
         self.whole.is_none() && self.parts.is_empty()
     }
 
-    /// What was said of the whole, or of a part.
-    pub(crate) fn of(&self, part: Option<(Part, &str)>) -> Option<&str> {
-        match part {
-            None => self.whole.as_deref(),
-            Some((part, name)) => self.parts.get(&(part, name.to_string())).map(String::as_str),
-        }
-    }
-
     /// Says something of it, or nothing any more. As in PostgreSQL, nothing is what an empty text says.
     pub(crate) fn set(&mut self, part: Option<(Part, &str)>, text: Option<&str>) {
         let text = text.filter(|text| !text.is_empty()).map(String::from);
