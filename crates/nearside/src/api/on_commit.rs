@@ -80,9 +80,8 @@ impl Session {
         let tables = self.shared.on_commit.of(true, running);
         if !tables.is_empty() {
             let quoted = |part: &String| Ident::with_quote('"', part);
-            let name = |table: &Arc<TableEntry>| {
-                ObjectName::from(vec![quoted(&table.name.schema), quoted(&table.name.table)])
-            };
+            let name =
+                |table: &Arc<TableEntry>| ObjectName::from(vec![quoted(&table.name.schema), quoted(&table.name.table)]);
             let names: Vec<ObjectName> = tables.iter().map(name).collect();
             dropping::drop_all(ObjectType::Table, &names, (true, true), running)?;
         }

@@ -504,9 +504,7 @@ impl Session {
 fn take_temporary(statement: &mut Statement) -> (bool, Option<ast::OnCommit>) {
     match statement {
         Statement::Statement(inner) => match inner.as_mut() {
-            ast::Statement::CreateTable(create) => {
-                (std::mem::take(&mut create.temporary), create.on_commit.take())
-            }
+            ast::Statement::CreateTable(create) => (std::mem::take(&mut create.temporary), create.on_commit.take()),
             _ => (false, None),
         },
         _ => (false, None),

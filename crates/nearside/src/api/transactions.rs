@@ -27,7 +27,6 @@ use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
 use crate::sql::{SetConstraints, normalised};
-use crate::statements::{constraints, referential};
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::ending::{Locked, end_statement};
@@ -35,6 +34,7 @@ use crate::statements::transaction::locking::release;
 use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::transaction::view::begin_statement;
 use crate::statements::transaction::wanted::locked_rows;
+use crate::statements::{constraints, referential};
 
 /// How often a serializable statement by itself begins again where others were faster.
 const TRIES: usize = 1000;
@@ -91,7 +91,9 @@ impl Session {
             None => {
                 let outcome = self.by_itself(label, work)?;
                 if !self.shared.on_commit.is_empty() {
-                    self.as_a_transaction(self.default_modes(), "COMMIT", &|_, _| Ok(Outcome::Done(Done::new("COMMIT"))))?;
+                    self.as_a_transaction(self.default_modes(), "COMMIT", &|_, _| {
+                        Ok(Outcome::Done(Done::new("COMMIT")))
+                    })?;
                     self.forget_on_commit();
                 }
                 Ok(outcome)

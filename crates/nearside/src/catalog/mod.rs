@@ -421,7 +421,9 @@ impl CatalogState {
         match self.entries.get_mut(name) {
             Some(Entry::Table(table)) => *table = Arc::new(TableEntry { comments, ..TableEntry::clone(table) }),
             Some(Entry::View(view)) => *view = Arc::new(ViewEntry { comments, ..ViewEntry::clone(view) }),
-            Some(Entry::External(files)) => *files = Arc::new(ExternalEntry { comments, ..ExternalEntry::clone(files) }),
+            Some(Entry::External(files)) => {
+                *files = Arc::new(ExternalEntry { comments, ..ExternalEntry::clone(files) })
+            }
             Some(Entry::Sequence(of)) => *of = Arc::new(SequenceEntry { comments, ..SequenceEntry::clone(of) }),
             None => {}
         }

@@ -20,8 +20,8 @@ use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
-    BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put, Rule,
-    SegmentOf, Sequence, State, Table, What,
+    BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
+    Rule, SegmentOf, Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 

@@ -29,8 +29,8 @@ use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf,
-    Sequence, State, Table, What, read,
+    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule,
+    SegmentOf, Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
@@ -218,7 +218,9 @@ impl Picture {
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
             match named {
-                Named::View { sql, columns } => state.put_view(name, Arc::new(ViewEntry { sql, columns, comments: Arc::default() }))?,
+                Named::View { sql, columns } => {
+                    state.put_view(name, Arc::new(ViewEntry { sql, columns, comments: Arc::default() }))?
+                }
                 Named::External(files) => state.put_external(name, Arc::new(files))?,
                 Named::Sequence(id) => {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
@@ -496,7 +498,8 @@ fn comments_of(all: &[CommentOf]) -> Result<Comments> {
         let part = match part {
             None => None,
             Some((part, name)) => {
-                let of = comments::Part::of(part).ok_or_else(|| malformed(&format!("'{part}' is nothing that has a comment")))?;
+                let of = comments::Part::of(part)
+                    .ok_or_else(|| malformed(&format!("'{part}' is nothing that has a comment")))?;
                 Some((of, name.as_str()))
             }
         };

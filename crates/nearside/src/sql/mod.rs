@@ -268,9 +268,7 @@ impl AnyStatement {
             AnyStatement::SetConstraints(_) => {
                 Err(Error::Unsupported("SET CONSTRAINTS cannot be prepared or stand inside another statement".into()))
             }
-            AnyStatement::AlterPlacement(_)
-            | AnyStatement::RenameConstraint(_)
-            | AnyStatement::AlterConstraint(_) => {
+            AnyStatement::AlterPlacement(_) | AnyStatement::RenameConstraint(_) | AnyStatement::AlterConstraint(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             AnyStatement::AlterSystem(_) => {

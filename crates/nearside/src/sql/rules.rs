@@ -5,8 +5,9 @@
 
 use sqlparser::ast::{
     self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
-    ConstraintReferenceMatchKind, CreateTable, DataType, DeferrableInitial, Expr, ForeignKeyConstraint, GeneratedAs, GeneratedExpressionMode, Ident, ObjectName, ReferentialAction,
-    SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, Value,
+    ConstraintReferenceMatchKind, CreateTable, DataType, DeferrableInitial, Expr, ForeignKeyConstraint, GeneratedAs,
+    GeneratedExpressionMode, Ident, ObjectName, ReferentialAction, SequenceOptions as ParsedOptions, TableConstraint,
+    UnaryOperator, Value,
 };
 
 use super::normalised;

@@ -13,7 +13,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Commented, CommentOn, object_reference};
+use crate::sql::{CommentOn, Commented, object_reference};
 use crate::statements::rules;
 use crate::statements::writer::as_owner;
 

@@ -13,12 +13,12 @@ use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement};
 use storage::TableVersion;
 
+use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
-use crate::catalog::comments::Part;
 use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -29,8 +29,8 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference, of_column, option_pairs,
-    qualify, without_stars,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference,
+    of_column, option_pairs, qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;

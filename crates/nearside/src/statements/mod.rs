@@ -1,8 +1,8 @@
 //! What each kind of statement does that is no query: one file per kind.
 
 pub(crate) mod alter_column;
-mod compiled;
 pub(crate) mod comments;
+mod compiled;
 pub(crate) mod conflict;
 pub(crate) mod constraints;
 pub(crate) mod copy;

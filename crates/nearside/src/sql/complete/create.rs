@@ -3,8 +3,8 @@
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
     ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
-    CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat, IndexColumn,
-    NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
+    CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat,
+    IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
     UniqueConstraint, ViewColumnDef,
 };
 

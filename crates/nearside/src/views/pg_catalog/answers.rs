@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use super::{comments, constraints};
 use super::numbers::{Numbers, USER};
 use super::relations::index_definition;
 use super::types;
 use super::world::{Of, Relation, World};
+use super::{comments, constraints};
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
