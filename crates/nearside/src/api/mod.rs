@@ -6,6 +6,7 @@ mod cursors;
 pub(crate) mod database;
 pub(crate) mod keyed;
 pub(crate) mod logins;
+mod on_commit;
 pub(crate) mod plan_times;
 pub(crate) mod prepared;
 mod prepared_write;

@@ -13,6 +13,7 @@ use sqlparser::ast;
 
 use crate::api::control::{Control, OfSession, control};
 use crate::api::cursors::Cursors;
+use crate::api::on_commit::OnCommits;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
 use crate::catalog::path::temporary_of;
@@ -38,6 +39,7 @@ use crate::sql::{
     statements, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
+use crate::statements::comments;
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::dropping;
@@ -83,6 +85,8 @@ pub(super) struct SessionState {
     pub(super) transaction: OfSession,
     /// Queries whose rows are taken some at a time.
     pub(super) cursors: Cursors,
+    /// Temporary tables that do something at COMMIT.
+    pub(super) on_commit: OnCommits,
     /// What goes with it.
     _temporary: TemporaryTables,
 }
@@ -118,6 +122,7 @@ impl Session {
             shapes: Shapes::default(),
             transaction: OfSession::default(),
             cursors: Cursors::default(),
+            on_commit: OnCommits::default(),
             _temporary: TemporaryTables { inner: Arc::clone(&inner), schema: temporary_of(number) },
         };
         Session { inner, shared: Arc::new(shared) }
@@ -288,6 +293,7 @@ impl Session {
             }
             AnyStatement::RenameConstraint(of) => ddl::rename_constraint(&of, running).map(Outcome::Done),
             AnyStatement::AlterConstraint(of) => ddl::alter_constraint(&of, running).map(Outcome::Done),
+            AnyStatement::Comment(of) => comments::comment(&of, running).map(Outcome::Done),
             AnyStatement::SetConstraints(_) => {
                 Err(Error::Internal("SET CONSTRAINTS is one of a session's transaction".into()))
             }
@@ -320,7 +326,7 @@ impl Session {
         let placement = take_placement(&mut statement)?;
         let rules = take_rules(&mut statement)?;
         let is_local = take_local(&mut statement);
-        let is_temporary = take_temporary(&mut statement);
+        let (is_temporary, on_commit) = take_temporary(&mut statement);
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
@@ -376,8 +382,14 @@ impl Session {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut create)) => {
                 create.temporary = is_temporary;
+                let name = running.new_name(&create.name, is_temporary)?;
                 let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules };
-                write::create_table(create, placement.as_deref(), definition, running).map(Outcome::Done)
+                let done = write::create_table(create, placement.as_deref(), definition, running)?;
+                // One that was there before stays what it is.
+                if running.catalog.get(&name).is_none() {
+                    self.shared.on_commit.remember(&name, on_commit.as_ref(), running);
+                }
+                Ok(Outcome::Done(done))
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
                 // The planner's text is that of the statement as it was rewritten for it.
@@ -494,17 +506,14 @@ impl Session {
     }
 }
 
-/// Takes TEMPORARY off CREATE TABLE, which the planner does not read.
-fn take_temporary(statement: &mut Statement) -> bool {
+/// Takes TEMPORARY and ON COMMIT off CREATE TABLE, which the planner does not read.
+fn take_temporary(statement: &mut Statement) -> (bool, Option<ast::OnCommit>) {
     match statement {
         Statement::Statement(inner) => match inner.as_mut() {
-            ast::Statement::CreateTable(create) => {
-                create.on_commit = None;
-                std::mem::take(&mut create.temporary)
-            }
-            _ => false,
+            ast::Statement::CreateTable(create) => (std::mem::take(&mut create.temporary), create.on_commit.take()),
+            _ => (false, None),
         },
-        _ => false,
+        _ => (false, None),
     }
 }
 

@@ -89,7 +89,16 @@ impl Session {
         let open = self.shared.transaction.0.lock().clone();
         match open {
             Some(transaction) => self.within(&transaction, label, (by_keys, work)),
-            None => self.by_itself(label, work),
+            None => {
+                let outcome = self.by_itself(label, work)?;
+                if !self.shared.on_commit.is_empty() {
+                    self.as_a_transaction(self.default_modes(), "COMMIT", &|_, _| {
+                        Ok(Outcome::Done(Done::new("COMMIT")))
+                    })?;
+                    self.forget_on_commit();
+                }
+                Ok(outcome)
+            }
         }
     }
 
@@ -177,7 +186,7 @@ impl Session {
                 done.and_then(|(outcome, changes)| {
                     self.keep_references(transaction, &mut state, label, changes)?;
                     if state.is_implicit {
-                        self.keep_deferred(transaction, &mut state, label, true)?;
+                        self.before_commit(transaction, &mut state, label)?;
                     }
                     Ok(outcome)
                 })
@@ -344,6 +353,16 @@ impl Session {
         Ok(())
     }
 
+    /// What a transaction does last.
+    fn before_commit(&self, transaction: &Transaction, state: &mut TransactionState, label: &str) -> Result<()> {
+        self.keep_deferred(transaction, state, label, true)?;
+        if !self.shared.on_commit.is_empty() {
+            self.locked(transaction, state, label, &|running, _| self.empty_on_commit(running))?;
+            self.locked(transaction, state, label, &|running, _| self.drop_on_commit(running))?;
+        }
+        Ok(())
+    }
+
     /// SET CONSTRAINTS. Without a transaction it has nothing to say, as in PostgreSQL.
     pub(super) fn set_constraints(&self, of: &SetConstraints) -> Result<Outcome> {
         const LABEL: &str = "SET CONSTRAINTS";
@@ -505,7 +524,7 @@ impl Session {
             true => {
                 self.track(&running);
                 transaction.open.set_activity(Activity::Running("COMMIT".into()));
-                match self.keep_deferred(&transaction, &mut state, "COMMIT", true) {
+                match self.before_commit(&transaction, &mut state, "COMMIT") {
                     Ok(()) => commit(&transaction, &mut state, &running),
                     Err(error) => {
                         roll_back(&transaction, &mut state, &self.inner);
@@ -529,6 +548,7 @@ impl Session {
         }
         self.end_cursors();
         committed?;
+        self.forget_on_commit();
         if chain {
             self.begin(modes)?;
         }

@@ -16,6 +16,7 @@
 //! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
 //! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].
 
+pub(crate) mod comments;
 pub(crate) mod defaults;
 pub(crate) mod delta;
 pub(crate) mod index;
@@ -53,6 +54,7 @@ use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
+use crate::catalog::comments::{Comments, Part};
 use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
@@ -134,12 +136,33 @@ pub(crate) struct TableEntry {
     pub rules: Arc<RowRules>,
     /// Its indexes, those of its keys among them.
     pub indexes: Arc<Vec<IndexEntry>>,
+    /// What was said of it and of its columns, constraints and indexes.
+    pub comments: Arc<Comments>,
 }
 
 impl TableEntry {
     /// Column sets whose values must be unique, by name.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[String]> {
         self.indexes.iter().filter(|index| index.unique).map(|index| index.columns.as_slice())
+    }
+
+    /// Forgets what was said of columns, constraints and indexes that are gone.
+    pub(crate) fn forget_gone(&mut self) {
+        if self.comments.is_empty() {
+            return;
+        }
+        let is_there = |part: Part, name: &str| match part {
+            Part::Column => self.base.schema.index_of(name).is_ok(),
+            Part::Index => self.indexes.iter().any(|index| index.name == name),
+            Part::Constraint => {
+                self.indexes.iter().any(|index| index.is_key() && index.name == name)
+                    || self.rules.checks.iter().any(|check| check.name == name)
+                    || self.rules.foreign_keys.iter().any(|key| key.name == name)
+            }
+        };
+        let mut comments = Comments::clone(&self.comments);
+        comments.retain(is_there);
+        self.comments = Arc::new(comments);
     }
 }
 
@@ -150,6 +173,8 @@ pub(crate) struct ViewEntry {
     pub sql: String,
     /// Names given to its columns, where given.
     pub columns: Vec<String>,
+    /// What was said of it.
+    pub comments: Arc<Comments>,
 }
 
 /// A table that stays in files and is read by each statement.
@@ -159,6 +184,8 @@ pub(crate) struct ExternalEntry {
     pub path: String,
     /// How to read it.
     pub options: ReadOptions,
+    /// What was said of it.
+    pub comments: Arc<Comments>,
 }
 
 /// What a name stands for.
@@ -182,6 +209,16 @@ impl Entry {
             Entry::View(_) => "a view",
             Entry::External(_) => "an external table",
             Entry::Sequence(_) => "a sequence",
+        }
+    }
+
+    /// What was said of it.
+    pub(crate) fn comments(&self) -> &Arc<Comments> {
+        match self {
+            Entry::Table(table) => &table.comments,
+            Entry::View(view) => &view.comments,
+            Entry::External(files) => &files.comments,
+            Entry::Sequence(sequence) => &sequence.comments,
         }
     }
 
@@ -352,6 +389,7 @@ impl CatalogState {
             let taken = others.flat_map(|t| t.indexes.iter().map(|index| index.name.clone())).collect();
             table.indexes = Arc::new(named(&table.indexes, &name, taken)?);
         }
+        table.forget_gone();
         self.insert(name, Entry::Table(Arc::new(table)))
     }
 
@@ -377,6 +415,20 @@ impl CatalogState {
     /// As [`CatalogState::put_view`].
     pub(crate) fn put_sequence(&mut self, name: Name, sequence: Arc<SequenceEntry>) -> Result<()> {
         self.insert(name, Entry::Sequence(sequence))
+    }
+
+    /// Has something else said of what a name stands for.
+    pub(crate) fn set_comments(&mut self, name: &Name, comments: Comments) {
+        let comments = Arc::new(comments);
+        match self.entries.get_mut(name) {
+            Some(Entry::Table(table)) => *table = Arc::new(TableEntry { comments, ..TableEntry::clone(table) }),
+            Some(Entry::View(view)) => *view = Arc::new(ViewEntry { comments, ..ViewEntry::clone(view) }),
+            Some(Entry::External(files)) => {
+                *files = Arc::new(ExternalEntry { comments, ..ExternalEntry::clone(files) })
+            }
+            Some(Entry::Sequence(of)) => *of = Arc::new(SequenceEntry { comments, ..SequenceEntry::clone(of) }),
+            None => {}
+        }
     }
 
     fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
@@ -789,6 +841,7 @@ impl Catalog {
             lengths: Lengths::default(),
             rules: Arc::default(),
             indexes: Arc::new(Vec::new()),
+            comments: Arc::default(),
         })
     }
 

@@ -226,7 +226,9 @@ mod tests {
         let mut state = CatalogState::default();
         state.create_schema("public");
         state.create_schema("s");
-        let view = || Arc::new(super::super::ViewEntry { sql: "SELECT 1".into(), columns: Vec::new() });
+        let view = || {
+            Arc::new(super::super::ViewEntry { sql: "SELECT 1".into(), columns: Vec::new(), comments: Arc::default() })
+        };
         let name = |schema: &str| Name { schema: schema.into(), table: "v".into() };
         state.put_view(name("public"), view()).unwrap();
         state.put_view(name("s"), view()).unwrap();

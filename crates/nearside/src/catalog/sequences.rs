@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::catalog::comments::Comments;
 use crate::catalog::journal::{Journal, Position};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -226,6 +227,8 @@ pub(crate) struct SequenceEntry {
     pub owner: Option<SequenceOwner>,
     /// Where it is.
     pub values: Arc<SequenceValues>,
+    /// What was said of it.
+    pub comments: Arc<Comments>,
 }
 
 /// Where a sequence is, which all states of the catalog share.

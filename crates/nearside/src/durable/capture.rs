@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use files::ReadOptions;
 use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, persist};
 
+use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::path::is_temporary;
@@ -20,8 +21,8 @@ use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
-    BlobsWriter, CheckOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put, Rule,
-    SegmentOf, Sequence, State, Table, What,
+    BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
+    Rule, SegmentOf, Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 
@@ -79,7 +80,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
             }
             (other, _) => plain(other, &mut blobs)?,
         };
-        state.put.push(Put { name: of(name), what });
+        state.put.push(Put { name: of(name), what, comments: comments_of(entry) });
     }
     let is_nothing = state.schemas.is_none()
         && state.settings.is_none()
@@ -106,9 +107,17 @@ pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Resu
             }
             other => plain(other, &mut blobs)?,
         };
-        state.put.push(Put { name: of(name), what });
+        state.put.push(Put { name: of(name), what, comments: comments_of(entry) });
     }
     Ok((state, blobs))
+}
+
+fn comments_of(entry: &Entry) -> Vec<CommentOf> {
+    let comment = |(part, text): (Option<(Part, &str)>, &str)| CommentOf {
+        part: part.map(|(part, name)| (part.sql().into(), name.into())),
+        text: text.into(),
+    };
+    entry.comments().all().map(comment).collect()
 }
 
 /// Whether something outlives sessions.
@@ -207,6 +216,7 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
         && old.lengths == new.lengths
         && old.rules == new.rules
         && old.indexes == new.indexes
+        && old.comments == new.comments
         && old.placement.is_kept_alike(&new.placement)
 }
 

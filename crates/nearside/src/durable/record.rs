@@ -98,6 +98,19 @@ pub(super) struct NameOf {
 pub(super) struct Put {
     pub name: NameOf,
     pub what: What,
+    /// What was said of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comments: Vec<CommentOf>,
+}
+
+/// What was said of something, or of a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommentOf {
+    /// `COLUMN`, `CONSTRAINT` or `INDEX`, and its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<(String, String)>,
+    pub text: String,
 }
 
 /// What a name stands for.

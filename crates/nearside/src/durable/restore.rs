@@ -19,6 +19,7 @@ use log_store::Folder;
 use storage::persist::{ReadBackError, deleted_from_bytes};
 use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion, UnreadColumns};
 
+use crate::catalog::comments::{self, Comments};
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
@@ -29,8 +30,8 @@ use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule, SegmentOf,
-    Sequence, State, Table, What, read,
+    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule,
+    SegmentOf, Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
@@ -51,6 +52,8 @@ pub(super) struct Picture {
     sequences: HashMap<u64, Sequence>,
     settings: BTreeMap<String, String>,
     roles: Roles,
+    /// What was said of what names stand for.
+    comments: BTreeMap<NameOf, Vec<CommentOf>>,
     next: Next,
 }
 
@@ -131,6 +134,7 @@ impl Picture {
         self.settings = state.settings.unwrap_or_else(|| std::mem::take(&mut self.settings));
         self.roles = state.roles.unwrap_or_else(|| std::mem::take(&mut self.roles));
         for name in &state.removed {
+            self.comments.remove(name);
             self.names.remove(name).ok_or_else(|| malformed(&format!("'{}' is not there to be removed", name.name)))?;
         }
         for put in state.put {
@@ -149,6 +153,10 @@ impl Picture {
                     Named::Table(id)
                 }
             };
+            match put.comments.is_empty() {
+                true => drop(self.comments.remove(&put.name)),
+                false => drop(self.comments.insert(put.name.clone(), put.comments)),
+            }
             self.names.insert(put.name, named);
         }
         // A table without a name is gone; one that was renamed has another.
@@ -214,7 +222,9 @@ impl Picture {
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
             match named {
-                Named::View { sql, columns } => state.put_view(name, Arc::new(ViewEntry { sql, columns }))?,
+                Named::View { sql, columns } => {
+                    state.put_view(name, Arc::new(ViewEntry { sql, columns, comments: Arc::default() }))?
+                }
                 Named::External(files) => state.put_external(name, Arc::new(files))?,
                 Named::Sequence(id) => {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
@@ -232,6 +242,10 @@ impl Picture {
                     state.put_table(name, loaded)?;
                 }
             }
+        }
+        for (name, comments) in &self.comments {
+            let name = Name { schema: name.schema.clone(), table: name.name.clone() };
+            state.set_comments(&name, comments_of(comments)?);
         }
         Ok(state)
     }
@@ -482,6 +496,22 @@ fn index(index: &Index) -> Result<IndexEntry> {
     Ok(IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin))
 }
 
+fn comments_of(all: &[CommentOf]) -> Result<Comments> {
+    let mut comments = Comments::default();
+    for CommentOf { part, text } in all {
+        let part = match part {
+            None => None,
+            Some((part, name)) => {
+                let of = comments::Part::of(part)
+                    .ok_or_else(|| malformed(&format!("'{part}' is nothing that has a comment")))?;
+                Some((of, name.as_str()))
+            }
+        };
+        comments.set(part, Some(text));
+    }
+    Ok(comments)
+}
+
 fn sequence_of(sequence: Sequence) -> Result<SequenceEntry> {
     let Sequence { id, data_type, start, increment, min, max, cache, cycle, owner, last: (last, is_called) } = sequence;
     let data_type =
@@ -494,6 +524,7 @@ fn sequence_of(sequence: Sequence) -> Result<SequenceEntry> {
         spec: SequenceSpec { data_type, start, increment, min, max, cache, cycle },
         owner: owner.map(|(table, column)| SequenceOwner { table, column }),
         values: SequenceValues::at(Position { last, is_called }),
+        comments: Arc::default(),
     })
 }
 
@@ -504,7 +535,7 @@ fn external_of(external: External, blobs: Blobs<'_>) -> Result<ExternalEntry> {
         types.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect();
     let options =
         ReadOptions { format, compression, delimiter, quote, header, null, types, columns, ..Default::default() };
-    Ok(ExternalEntry { path, options })
+    Ok(ExternalEntry { path, options, comments: Arc::default() })
 }
 
 fn of_bytes(error: ReadBackError) -> Error {

@@ -29,6 +29,7 @@ mod bracketed;
 mod calls;
 mod casts;
 mod catalog_types;
+mod comments;
 mod complete;
 mod conflict;
 mod cursors;
@@ -79,6 +80,7 @@ mod writing_with;
 mod written_with;
 
 pub(crate) use casts::CAST;
+pub(crate) use comments::{CommentOn, Commented};
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use cursors::{CursorStatement, Declared, Direction};
 pub(crate) use exclude::exclusion_of;
@@ -146,6 +148,8 @@ pub(crate) enum AnyStatement {
     AlterConstraint(AlterConstraint),
     /// `SET CONSTRAINTS ..`.
     SetConstraints(SetConstraints),
+    /// `COMMENT ON ..`.
+    Comment(CommentOn),
     /// `ALTER SYSTEM SET ..` and `.. RESET ..`.
     AlterSystem(AlterSystem),
     /// `EXPORT DATABASE 'folder'`.
@@ -208,6 +212,9 @@ impl AnyStatement {
         if let Some(sequence) = sequences::statement(&tokens)? {
             return Ok(AnyStatement::Sequence(sequence));
         }
+        if let Some(comment) = comments::statement(&tokens)? {
+            return Ok(AnyStatement::Comment(comment));
+        }
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
@@ -268,6 +275,9 @@ impl AnyStatement {
             AnyStatement::WritingWith(..) => Err(Error::Unsupported(
                 "INSERT, UPDATE and DELETE within WITH cannot be prepared or stand inside another statement".into(),
             )),
+            AnyStatement::Comment(_) => {
+                Err(Error::Unsupported("COMMENT ON cannot be prepared or stand inside another statement".into()))
+            }
             AnyStatement::SetConstraints(_) => {
                 Err(Error::Unsupported("SET CONSTRAINTS cannot be prepared or stand inside another statement".into()))
             }

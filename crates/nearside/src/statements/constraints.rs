@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CheckConstraint, Expr, Ident, IndexColumn, ObjectName, TableConstraint};
 
+use crate::catalog::comments::Part;
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
 use crate::catalog::rules::{Deferral, ForeignKey};
@@ -186,6 +187,7 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
     if from != to {
         rules::is_free(table, to)?;
     }
+    Arc::make_mut(&mut table.comments).rename(Part::Constraint, from, to);
     if let Some(place) = table.rules.checks.iter().position(|check| check.name == from) {
         let all = Arc::make_mut(&mut table.rules);
         let mut check = all.checks.remove(place);
@@ -206,6 +208,7 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
             return Err(Error::Exists { kind: "index", name: full.shown() });
         }
         Arc::make_mut(&mut table.indexes)[place].name = to.into();
+        Arc::make_mut(&mut table.comments).rename(Part::Index, from, to);
         return Ok(());
     }
     Err(missing(table, from))

@@ -34,6 +34,7 @@ use crate::sql::{
     AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, option_pairs, plan_statement, quoted,
     statements, take_placement, take_rules,
 };
+use crate::statements::comments;
 use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
 use crate::statements::index;
@@ -436,6 +437,12 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
     }
+    let is_kept = |(name, entry): &(&Name, &Entry)| lasting(&name.schema) && !matches!(entry, Entry::External(_));
+    for (name, entry) in running.catalog.entries().filter(is_kept) {
+        for statement in written::comments(name, entry) {
+            script.push_str(&format!("{statement};\n"));
+        }
+    }
     let unfinished = folder.join(format!(".{SCHEMA_FILE}.unfinished"));
     std::fs::write(&unfinished, script)
         .and_then(|()| std::fs::rename(&unfinished, &target))
@@ -515,6 +522,7 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
             AnyStatement::Sequence(
                 statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
             ) => sequences::run(&statement, &step),
+            AnyStatement::Comment(of) => comments::comment(&of, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(
                 SqlState::BadCopyFileFormat,

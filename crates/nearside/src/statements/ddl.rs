@@ -13,6 +13,7 @@ use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement};
 use storage::TableVersion;
 
+use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
@@ -106,14 +107,15 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             ));
         }
     }
-    let view = Arc::new(ViewEntry { sql, columns });
     running.home.commit(|state| {
+        let mut comments = Arc::default();
         match state.get(&name) {
-            Some(Entry::View(_)) if create.or_replace => {}
+            // As in PostgreSQL, what was said of it stays.
+            Some(Entry::View(known)) if create.or_replace => comments = Arc::clone(&known.comments),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put_view(name.clone(), view)
+        state.put_view(name.clone(), Arc::new(ViewEntry { sql: sql.clone(), columns: columns.clone(), comments }))
     })?;
     Ok(Done::new("CREATE VIEW"))
 }
@@ -248,7 +250,7 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
         options.types.push((normalised(column.name.clone()), data_type));
     }
     FileTable::open(path, &options)?;
-    let entry = Arc::new(ExternalEntry { path: path.clone(), options });
+    let entry = Arc::new(ExternalEntry { path: path.clone(), options, comments: Arc::default() });
     running.home.commit(|state| {
         match state.get(&name) {
             Some(_) if create.if_not_exists => return Ok(()),
@@ -281,6 +283,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         let mut sequences = Vec::new();
         for operation in &alter.operations {
             alter_one(&mut changed, operation, &mut sequences, running)?;
+            changed.forget_gone();
         }
         running.check()?;
         let new_name = Name::clone(&changed.name);
@@ -672,6 +675,7 @@ fn rename_column(table: &mut TableEntry, from: &str, to: &str, running: &Arc<Run
         lengths.extend(length.map(|length| (to.to_string(), length)));
     }
     table.indexes = Arc::new(table.indexes.iter().map(|index| index.renamed(from, to)).collect());
+    Arc::make_mut(&mut table.comments).rename(Part::Column, from, to);
     table.rules = Arc::new(rules::renamed(table, (from, to), running)?);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! What each kind of statement does that is no query: one file per kind.
 
 pub(crate) mod alter_column;
+pub(crate) mod comments;
 mod compiled;
 pub(crate) mod conflict;
 pub(crate) mod constraints;

@@ -84,7 +84,7 @@ fn create(
 fn new_sequence(options: &SequenceOptions, running: &RunningStatement) -> Result<SequenceEntry> {
     let spec = options.applied(None)?;
     let values = SequenceValues::at(options.position(&spec, None)?);
-    Ok(SequenceEntry { id: running.home.next_id(), spec, owner: None, values })
+    Ok(SequenceEntry { id: running.home.next_id(), spec, owner: None, values, comments: Arc::default() })
 }
 
 fn owner(

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 
+use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
-use crate::catalog::{CatalogState, Name, TableEntry, ViewEntry};
+use crate::catalog::{CatalogState, Entry, Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
@@ -120,6 +121,26 @@ pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String>
         let over = columns(&index.columns);
         format!("CREATE {unique}INDEX {index_name} ON {} ({over})", name(&table.name))
     })
+}
+
+/// `COMMENT ON` for all that was said of what a name stands for.
+pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
+    let kind = match entry {
+        Entry::Table(_) => "TABLE",
+        Entry::View(_) => "VIEW",
+        Entry::External(_) => "FOREIGN TABLE",
+        Entry::Sequence(_) => "SEQUENCE",
+    };
+    let statement = |(part, said): (Option<(Part, &str)>, &str)| {
+        let what = match part {
+            None => format!("{kind} {}", name(of)),
+            Some((Part::Column, column)) => format!("COLUMN {}.{}", name(of), quoted(column)),
+            Some((Part::Index, index)) => format!("INDEX {}.{}", quoted(&of.schema), quoted(index)),
+            Some((Part::Constraint, constraint)) => format!("CONSTRAINT {} ON {}", quoted(constraint), name(of)),
+        };
+        format!("COMMENT ON {what} IS {}", text(said))
+    };
+    entry.comments().all().map(statement).collect()
 }
 
 /// Names of columns, quoted.

@@ -398,6 +398,47 @@ fn defaults_and_views_are_kept_as_they_are_written() {
     }
 }
 
+/// Comments, and when foreign keys are looked at, are kept in the log, in checkpoints and in scripts.
+#[test]
+fn comments_and_deferred_keys_last() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, script) = (place.path().join("db"), place.path().join("script"));
+    let session = opened(&folder);
+    session
+        .execute(
+            "CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p VALUES (1);
+             CREATE TABLE c (p INT CONSTRAINT late REFERENCES p DEFERRABLE INITIALLY DEFERRED,
+                 q INT CONSTRAINT may REFERENCES p DEFERRABLE, r INT CONSTRAINT other REFERENCES p);
+             CREATE INDEX by_p ON c (p); CREATE VIEW v AS SELECT p FROM c; CREATE SEQUENCE s;
+             COMMENT ON TABLE p IS 'it''s \"p\"'; COMMENT ON COLUMN c.q IS 'q'; COMMENT ON CONSTRAINT late ON c IS 'late';
+             COMMENT ON INDEX by_p IS 'by p'; COMMENT ON VIEW v IS 'a view'; COMMENT ON SEQUENCE s IS 'numbers';
+             COMMENT ON TABLE c IS 'gone'; COMMENT ON TABLE c IS NULL;
+             BEGIN; COMMENT ON VIEW v IS 'undone'; ROLLBACK; ALTER TABLE c ALTER CONSTRAINT other DEFERRABLE",
+        )
+        .unwrap();
+    let keys = "SELECT constraint_name, is_deferrable, initially_deferred FROM information_schema.table_constraints \
+                WHERE table_name = 'c' ORDER BY 1";
+    let comments = "SELECT description, objsubid FROM pg_description ORDER BY 1";
+    let expected = (rows(&session, keys), rows(&session, comments));
+    assert_eq!(expected.0, [["late", "YES", "YES"], ["may", "YES", "NO"], ["other", "YES", "NO"]]);
+    assert_eq!(expected.1.len(), 6);
+    session.execute(&format!("EXPORT DATABASE '{}'", script.display())).unwrap();
+    drop(session);
+    for place in ["log", "checkpoint"] {
+        if place == "checkpoint" {
+            opened(&folder).execute("CHECKPOINT").unwrap();
+        }
+        let session = opened(&folder);
+        assert_eq!((rows(&session, keys), rows(&session, comments)), expected, "{place}");
+        session.execute("BEGIN; INSERT INTO c VALUES (5); INSERT INTO p VALUES (5); COMMIT").unwrap();
+        session.execute("DELETE FROM c; DELETE FROM p WHERE id = 5; BEGIN; INSERT INTO c VALUES (6)").unwrap();
+        assert!(fails(&session, "COMMIT").contains("violates foreign key 'late'"));
+    }
+    let imported = database().session();
+    imported.execute(&format!("IMPORT DATABASE '{}'", script.display())).unwrap();
+    assert_eq!((rows(&imported, keys), rows(&imported, comments)), expected);
+}
+
 /// What is not there, or not what it was, is found when the folder is opened.
 #[test]
 fn files_that_are_not_those_of_the_checkpoint_are_found_at_once() {

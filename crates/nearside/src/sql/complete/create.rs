@@ -4,8 +4,8 @@ use sqlparser::ast::{
     self, AlterColumnOperation, AlterTable, AlterTableOperation, CheckConstraint, ColumnDef, ColumnOption,
     ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind, CreateIndex, CreateTable,
     CreateTableOptions, CreateView, DeferrableInitial, ForeignKeyConstraint, HiveDistributionStyle, HiveFormat,
-    IndexColumn, NullsDistinctOption, OnCommit, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption,
-    TableConstraint, UniqueConstraint, ViewColumnDef,
+    IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption, TableConstraint,
+    UniqueConstraint, ViewColumnDef,
 };
 
 use super::expression::{expr, exprs};
@@ -109,10 +109,6 @@ fn clauses(create: &CreateTable) -> Result<()> {
         ),
         (create.version.is_some(), "a version of a table; a statement reads what is there when it starts"),
         (create.comment.is_some(), "COMMENT; leave it out"),
-        (
-            !matches!(create.on_commit, None | Some(OnCommit::PreserveRows)),
-            "ON COMMIT DELETE ROWS or DROP; TRUNCATE or DROP the table before COMMIT",
-        ),
         (create.on_commit.is_some() && !create.temporary, "ON COMMIT of a table that is not temporary; leave it out"),
         (create.on_cluster.is_some(), "ON CLUSTER; leave it out"),
         (create.primary_key.is_some(), "PRIMARY KEY behind the columns; write it between the brackets"),

@@ -73,7 +73,6 @@ fn shown(of: &Statement) -> Result<()> {
         Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
         // `ddl` refuses them, and says what there is instead.
         Statement::CreateDatabase { .. } | Statement::CreateFunction(_) | Statement::DropFunction(_) => Ok(()),
-        Statement::Comment { .. } => refuse(&[(true, "COMMENT ON; leave it out, descriptions are not kept")]),
         other => Err(refused_text("this statement", other)),
     }
 }

@@ -86,7 +86,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("CREATE TABLE x (a INT, UNIQUE (a) DEFERRABLE INITIALLY DEFERRED)", "DEFERRABLE"),
     ("CREATE TABLE x (a INT, UNIQUE NULLS NOT DISTINCT (a))", "NULLS NOT DISTINCT"),
     ("CREATE TABLE x (a INT, INDEX i (a))", "INDEX within CREATE TABLE"),
-    ("CREATE TEMPORARY TABLE x (a INT) ON COMMIT DROP", "ON COMMIT"),
     ("CREATE TABLE x LIKE t", "LIKE"),
     ("CREATE TABLE x (a INT) INHERITS (t)", "INHERITS"),
     ("CREATE TABLE x (a INT) ON COMMIT DELETE ROWS", "ON COMMIT"),
@@ -116,7 +115,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE RETURNING a", "RETURNING of MERGE"),
     ("MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN UPDATE SET a = 1 WHERE a = 2", "WHERE behind"),
     ("MERGE INTO t USING u ON t.a = u.a WHEN NOT MATCHED THEN INSERT VALUES (a COLLATE \"de\")", "COLLATE"),
-    ("COMMENT ON TABLE t IS 'x'", "COMMENT ON"),
+    ("COMMENT ON FUNCTION f IS 'x'", "COMMENT ON FUNCTION"),
+    ("COMMENT ON SCHEMA s IS 'x'", "COMMENT ON SCHEMA"),
     // The rest.
     ("SET GLOBAL nearside.plan_cache = false", "SET GLOBAL"),
     ("SET ROLE joe", "SET"),

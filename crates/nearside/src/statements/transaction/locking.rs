@@ -184,6 +184,7 @@ pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool
         && Arc::ptr_eq(&before.defaults, &after.defaults)
         && Arc::ptr_eq(&before.rules, &after.rules)
         && before.lengths == after.lengths
+        && Arc::ptr_eq(&before.comments, &after.comments)
         && before.base.schema == after.base.schema
         && has_indexes_of(before, after)
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use super::constraints;
 use super::numbers::Numbers;
 use super::relations::index_definition;
 use super::types;
 use super::world::{Of, Relation, World};
+use super::{comments, constraints};
 use crate::catalog::roles::Role;
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
 use crate::error::names::nearest;
@@ -130,6 +130,19 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 number(args).and_then(|oid| constraints::definition(oid, is_short, &world)).into()
             }
+            "obj_description" => {
+                let class = match args.get(1) {
+                    Some(Fact::Text(class)) => Some(class.as_str()),
+                    _ => None,
+                };
+                number(args).and_then(|oid| comments::of(oid, class, 0, &self.world())).into()
+            }
+            "col_description" => match args.get(1) {
+                Some(Fact::Number(column)) if *column > 0 => {
+                    number(args).and_then(|oid| comments::of(oid, Some("pg_class"), *column, &self.world())).into()
+                }
+                _ => Fact::Null,
+            },
             "pg_get_indexdef" => self.index(args, is_short),
             "pg_get_viewdef" => {
                 let world = self.world();

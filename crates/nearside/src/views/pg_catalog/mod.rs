@@ -9,6 +9,7 @@
 //! Types of rows (`reltype`), operators, casts and classes of operators are not told; arguments of functions neither.
 
 mod answers;
+mod comments;
 mod constraints;
 mod layout;
 mod numbers;
@@ -87,6 +88,7 @@ pub(super) fn table(
         "pg_sequence" => relations::pg_sequence(&world),
         "pg_sequences" => relations::pg_sequences(&world),
         "pg_depend" => relations::pg_depend(&world),
+        "pg_description" => comments::pg_description(&world),
         "pg_constraint" => constraints::pg_constraint(&world),
         "pg_type" => types::pg_type(),
         "pg_opclass" => types::pg_opclass(),

@@ -1,0 +1,111 @@
+//! `COMMENT ON`, of which the other parser reads a part.
+
+use sqlparser::ast::ObjectName;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{RECURSION_MAX, normalised};
+use crate::error::{Error, Position, Result, syntax};
+use crate::sql::dialect::SqlDialect;
+
+/// `COMMENT ON .. IS 'text' | NULL`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommentOn {
+    /// What it is about.
+    pub what: Commented,
+    /// What it says; `None` for NULL.
+    pub text: Option<String>,
+}
+
+/// What a comment is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Commented {
+    /// A table, a view, a sequence, an external table, as messages call it.
+    Relation { kind: &'static str, name: ObjectName },
+    /// A column.
+    Column { table: ObjectName, column: String },
+    /// A constraint.
+    Constraint { table: ObjectName, name: String },
+    /// An index.
+    Index(ObjectName),
+}
+
+/// The statement, if the tokens are one.
+///
+/// # Errors
+/// What is wrong with it, and what of it is not done.
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<CommentOn>> {
+    let mut solid = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut is = |word: &str| {
+        let next = solid.next().map(|token| &token.token);
+        matches!(next, Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+    };
+    if !is("comment") || !is("on") {
+        return Ok(None);
+    }
+    let parser = Parser::new(&SqlDialect).with_recursion_limit(RECURSION_MAX);
+    let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
+    parser.next_token();
+    parser.next_token();
+    let what = commented(&mut parser)?;
+    let text = said(&mut parser).map_err(wrong)?;
+    if parser.peek_token().token != Token::EOF {
+        let found = parser.peek_token();
+        return Err(Error::Syntax {
+            message: format!("Expected: end of statement, found: {found}"),
+            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
+        });
+    }
+    Ok(Some(CommentOn { what, text }))
+}
+
+fn wrong(error: ParserError) -> Error {
+    syntax(&error.to_string())
+}
+
+fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
+    let kind = parser.next_token().token.to_string().to_uppercase();
+    let relation = |parser: &mut Parser<'_>, kind| {
+        Ok(Commented::Relation { kind, name: parser.parse_object_name(false).map_err(wrong)? })
+    };
+    match kind.as_str() {
+        "TABLE" => relation(parser, "table"),
+        "VIEW" => relation(parser, "view"),
+        "SEQUENCE" => relation(parser, "sequence"),
+        "FOREIGN" if parser.parse_keyword(Keyword::TABLE) => relation(parser, "external table"),
+        "INDEX" => Ok(Commented::Index(parser.parse_object_name(false).map_err(wrong)?)),
+        "COLUMN" => {
+            let mut name = parser.parse_object_name(false).map_err(wrong)?;
+            let column = name.0.pop().and_then(|part| part.as_ident().cloned());
+            match column.filter(|_| !name.0.is_empty()) {
+                Some(column) => Ok(Commented::Column { table: name, column: normalised(column) }),
+                None => Err(Error::syntax("COMMENT ON COLUMN takes a table and its column: t.c")),
+            }
+        }
+        "CONSTRAINT" => {
+            let name = normalised(parser.parse_identifier().map_err(wrong)?);
+            parser.expect_keyword(Keyword::ON).map_err(wrong)?;
+            if parser.parse_keyword(Keyword::DOMAIN) {
+                return Err(Error::Unsupported("COMMENT ON CONSTRAINT of a domain: there are no domains".into()));
+            }
+            Ok(Commented::Constraint { table: parser.parse_object_name(false).map_err(wrong)?, name })
+        }
+        other => Err(Error::Unsupported(format!(
+            "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views and \
+             sequences"
+        ))),
+    }
+}
+
+fn said(parser: &mut Parser<'_>) -> Result<Option<String>, ParserError> {
+    parser.expect_keyword(Keyword::IS)?;
+    match parser.parse_keyword(Keyword::NULL) {
+        true => Ok(None),
+        false => match parser.next_token().token {
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Ok(Some(text)),
+            Token::DollarQuotedString(text) => Ok(Some(text.value)),
+            other => parser.expected("a text, or NULL", TokenWithSpan::wrap(other)),
+        },
+    }
+}
