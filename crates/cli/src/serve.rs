@@ -21,6 +21,7 @@ use tools::size::Size;
 #[command(after_help = "Examples:
   nearside serve                                    a database in memory, on 127.0.0.1:5432
   nearside serve --database shop --socket /run/shop tables last in the folder 'shop'; a Unix socket too
+  nearside serve --http 127.0.0.1:8080              the machine as a page, queries and metrics over HTTP too
   psql -h 127.0.0.1 -d nearside                     a client
 
 Clients need no password, so only addresses of this machine are listened on. docs/server.md has what there is and what
@@ -35,6 +36,9 @@ pub struct Arguments {
     /// Listen on a Unix socket in this folder too
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
+    /// Speak HTTP on this address too, as HOST:PORT: a page that shows the machine, /query, /metrics
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    http: Vec<SocketAddr>,
     /// Clients that may be connected at once
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: u32,
@@ -49,7 +53,7 @@ pub struct Arguments {
     drain: u64,
 }
 
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let wrong = |why: String| format!("{why}; write it as HOST:PORT, for example 127.0.0.1:5432");
     let mut found = text.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     let address = found.next().ok_or_else(|| wrong("no address has that name".into()))?;
@@ -76,13 +80,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let database = builder.build()?;
     let limits = Limits { connections: arguments.connections as usize, ..Limits::default() };
-    let options = Options { listen: arguments.listen.clone(), socket: arguments.socket.clone(), limits };
+    let (listen, http, socket) = (arguments.listen.clone(), arguments.http.clone(), arguments.socket.clone());
+    let options = Options { listen, socket, http, limits };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     for address in server.addresses() {
         say(&format!("listening on {address}"))?;
     }
     if let Some(path) = server.socket() {
         say(&format!("listening on {}", path.display()))?;
+    }
+    for address in server.http() {
+        say(&format!("listening on http://{address}/"))?;
     }
     server.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
     server.stop(Duration::from_secs(arguments.drain));
@@ -93,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// A line on standard output, at once.
-fn say(line: &str) -> Result<(), Failure> {
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -19,6 +19,7 @@ mod cancel;
 mod connection;
 mod copy;
 mod fault;
+mod http;
 mod server;
 mod shared;
 mod statement;
@@ -26,5 +27,6 @@ mod tokens;
 mod values;
 mod wire;
 
+pub use http::Player;
 pub use server::{Options, Server};
 pub use shared::Limits;

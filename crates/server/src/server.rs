@@ -14,6 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 
 use crate::connection::{Sink, serve};
+use crate::http::door::{self, Places};
+use crate::http::route::Live;
 use crate::shared::{Limits, Shared, Stop, until};
 use crate::wire::input::Source;
 
@@ -25,6 +27,8 @@ pub struct Options {
     /// The folder of a Unix socket, which has the name that PostgreSQL's clients look for: `.s.PGSQL.` and the port of
     /// the first address, or 5432. Only the user of this process may connect there.
     pub socket: Option<PathBuf>,
+    /// Addresses of this machine that no other machine reaches, on which HTTP is spoken.
+    pub http: Vec<SocketAddr>,
     /// What clients may have.
     pub limits: Limits,
 }
@@ -42,6 +46,8 @@ pub struct Server {
     stop: watch::Sender<Stop>,
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
+    http: Vec<SocketAddr>,
+    places: Places,
     socket: Option<PathBuf>,
 }
 
@@ -61,6 +67,7 @@ impl Server {
         if options.listen.is_empty() && options.socket.is_none() {
             return wrong("there is neither an address nor a socket to listen on".into());
         }
+        options.http.iter().try_for_each(is_of_this_machine)?;
         let limits = options.limits;
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(1, usize::from).min(4))
@@ -92,13 +99,22 @@ impl Server {
             runtime.spawn(accept_unix(listener, Arc::clone(&shared), stopped.clone()));
             socket = Some(path);
         }
+        let live = Arc::new(Live::new(Arc::clone(&shared), stopped.clone()));
+        let places = Places::new();
+        let listen = |address: &SocketAddr| door::listen(*address, Arc::clone(&live), places.clone(), stopped.clone());
+        let http = options.http.iter().map(listen).collect::<io::Result<_>>()?;
         drop(_in_runtime);
-        Ok(Server { runtime, stop, shared, addresses, socket })
+        Ok(Server { runtime, stop, shared, addresses, http, places, socket })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses on which it speaks HTTP.
+    pub fn http(&self) -> &[SocketAddr] {
+        &self.http
     }
 
     /// The Unix socket that it listens on.
@@ -116,15 +132,7 @@ impl Server {
     /// # Errors
     /// Signals cannot be listened for.
     pub fn wait_for_signal(&self) -> io::Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
-        self.runtime.block_on(async {
-            let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            Ok(())
-        })
+        self.runtime.block_on(told_to_end())
     }
 
     /// Takes no clients any more, and waits until those that there are have ended: idle ones end at once, statements
@@ -132,15 +140,15 @@ impl Server {
     pub fn stop(self, within: Duration) {
         /// How long who was cancelled may take.
         const AFTER: Duration = Duration::from_secs(10);
-        let Server { runtime, stop, shared, socket, .. } = self;
+        let Server { runtime, stop, shared, socket, places, .. } = self;
         if let Some(path) = socket {
             let _ = std::fs::remove_file(path);
         }
         let none_left = |time: Duration| {
-            let shared = Arc::clone(&shared);
+            let (shared, places) = (Arc::clone(&shared), places.clone());
             runtime.block_on(async move {
                 let look = async {
-                    while shared.connected.load(Ordering::Acquire) > 0 {
+                    while shared.connected.load(Ordering::Acquire) > 0 || !places.are_free() {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 };
@@ -155,6 +163,31 @@ impl Server {
             }
         }
         runtime.shutdown_timeout(AFTER);
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub(crate) async fn told_to_end() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// Fails for an address that other machines reach: who comes over HTTP says no name and no password.
+pub(crate) fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
+    match address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{address} can be reached by other machines, and HTTP asks for no password: listen on an address of \
+                 this machine alone, like 127.0.0.1:8080"
+            ),
+        )),
     }
 }
 

@@ -34,6 +34,7 @@ use crate::wire::frontend::{Frontend, decode};
 use crate::wire::input::{Broken, Input};
 use extended::{Portal, Statement};
 
+pub use rows::zone;
 pub use startup::serve;
 
 /// What is buffered before it is sent.

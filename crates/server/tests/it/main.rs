@@ -7,6 +7,7 @@ mod driver;
 mod ending;
 mod extended;
 mod hostile;
+mod http;
 mod psql;
 mod simple;
 mod starting;

@@ -19,6 +19,7 @@ pub mod query;
 pub mod scan;
 pub mod shifting;
 pub mod stream;
+pub mod watched;
 #[cfg(test)]
 mod tests;
 
