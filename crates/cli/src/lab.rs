@@ -2,14 +2,18 @@
 //!
 //! Only arguments are here: what needs the database is in `tools::lab`, what the other commands do in the crate `lab`.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::serve::say;
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
 use lab::placer::command::PlacerArguments;
+use lab::placer::recording::RecordArguments;
 use lab::result::ResultKind;
+use server::Player;
 use tools::failure::Failure;
 use tools::lab::measured::AtHand;
 use tools::lab::{interference, order, with_context};
@@ -108,6 +112,30 @@ enum What {
         #[arg(long, value_name = "FILE")]
         draw: Option<PathBuf>,
     },
+    /// Simulate one workload with the placer and write a state for each virtual second, to be played
+    Record {
+        /// The workload, as of 'lab placer'
+        #[arg(value_name = "WORKLOAD")]
+        workload: String,
+        /// On this machine
+        #[arg(long, value_name = "NAME|FILE", default_value = "ivybridge-ex-32")]
+        machine: String,
+        /// Virtual seconds
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        seconds: u32,
+        /// Where the states go, one a line
+        #[arg(long, value_name = "FILE", default_value = "run.jsonl")]
+        out: PathBuf,
+    },
+    /// Show a run that was recorded or simulated as a page: states of /api/state, one a line
+    Play {
+        /// The states
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Listen on this address, as HOST:PORT
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = crate::settings_file::parse_address)]
+        listen: SocketAddr,
+    },
     /// Measure how the queries of TPC-H slow each other down here, and predict it
     Interference(interference::Arguments),
     /// Plan in which order, and how many at a time, queries measured by 'interference' should run
@@ -125,6 +153,9 @@ enum What {
 
 /// Runs a command of the lab.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let What::Play { file, listen } = &arguments.what {
+        return play(file, *listen);
+    }
     let at_hand = match &arguments.what {
         What::Run { measured: true, .. } => Some(AtHand::discover()?),
         _ => None,
@@ -165,6 +196,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 };
                 lab::placer::command::placer(&wanted, context, out)?;
             }
+            What::Record { workload, machine, seconds, out: file } => {
+                let (workload, machine, file) = (workload.clone(), machine.clone(), file.clone());
+                let wanted = RecordArguments { workload, machine, seconds: *seconds, seed, file };
+                lab::placer::recording::record(&wanted, out)?;
+            }
+            What::Play { .. } => unreachable!("it needs nothing of this"),
             What::Vary { only } => {
                 let wanted = VaryArguments { only: only.clone(), seed, results: Some(results) };
                 lab::command::vary(&wanted, context, out)?;
@@ -176,4 +213,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         Ok(ExitCode::SUCCESS)
     })
+}
+
+/// Shows a run until a signal comes.
+fn play(file: &Path, listen: SocketAddr) -> Result<ExitCode, Failure> {
+    let player = Player::start(file, listen).map_err(|e| Failure::new(e.to_string()))?;
+    say(&format!("{} states; listening on http://{}/", player.states(), player.address()))?;
+    player.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -22,6 +22,7 @@ use tools::size::Size;
 #[command(after_help = "Examples:
   nearside serve                                    a database in memory, on 127.0.0.1:5432
   nearside serve --database shop --socket /run/shop tables last in the folder 'shop'; a Unix socket too
+  nearside serve --http 127.0.0.1:8080              the machine as a page, queries and metrics over HTTP too
   psql -h 127.0.0.1 -d nearside                     a client
 
 Without a password (ALTER ROLE nearside PASSWORD '..') only addresses of this machine are listened on. docs/server.md
@@ -39,6 +40,9 @@ pub struct Arguments {
     /// Listen on a Unix socket in this folder too
     #[arg(long, value_name = "DIR")]
     socket: Option<PathBuf>,
+    /// Speak HTTP on this address too, as HOST:PORT: a page that shows the machine, /query, /metrics
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    http: Vec<SocketAddr>,
     /// The server's certificate, with those that it is signed by, as PEM: connections may be encrypted
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -101,13 +105,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let socket = arguments.socket.clone().or_else(|| file.socket.clone());
     let (access, tls) = (file.access().map_err(of_file)?, arguments.tls(&file)?);
-    let options = Options { listen, socket, limits, access, tls };
+    let http = arguments.http.clone();
+    let options = Options { listen, socket, http, limits, access, tls };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     for address in server.addresses() {
         say(&format!("listening on {address}"))?;
     }
     if let Some(path) = server.socket() {
         say(&format!("listening on {}", path.display()))?;
+    }
+    for address in server.http() {
+        say(&format!("listening on http://{address}/"))?;
     }
     let signal = || server.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")));
     while signal()? == Signal::Reload {
@@ -129,7 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// A line on standard output, at once.
-fn say(line: &str) -> Result<(), Failure> {
+pub(crate) fn say(line: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()?;

@@ -91,6 +91,12 @@ impl Verifier {
         Verifier { iterations: ITERATIONS, salt: salt[..SALT].to_vec(), stored_key, server_key }
     }
 
+    /// Whether a password is the one.
+    pub fn is_of(&self, password: &str) -> bool {
+        let found = Verifier::with_salt(password, &self.salt, self.iterations);
+        bool::from(found.stored_key.as_slice().ct_eq(&self.stored_key))
+    }
+
     /// How often the password is hashed.
     pub fn iterations(&self) -> u32 {
         self.iterations

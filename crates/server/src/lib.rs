@@ -21,6 +21,7 @@ mod cancel;
 mod connection;
 mod copy;
 mod fault;
+mod http;
 mod scram;
 mod server;
 mod shared;
@@ -31,5 +32,6 @@ mod values;
 mod wire;
 
 pub use access::{Access, Method, Origin, Rule};
+pub use http::Player;
 pub use server::{Options, Server, Signal};
 pub use shared::Limits;

@@ -17,6 +17,8 @@ use tokio::sync::{Semaphore, watch};
 use crate::access::{Access, Peer};
 use crate::attempts::Attempts;
 use crate::connection::{Sink, serve};
+use crate::http::door::{self, Places};
+use crate::http::route::Live;
 use crate::shared::{Limits, Shared, Stop, until};
 use crate::tls::Tls;
 use crate::wire::input::Source;
@@ -33,6 +35,8 @@ pub struct Options {
     pub access: Access,
     /// The files of a certificate and of its key, where connections may be encrypted.
     pub tls: Option<(PathBuf, PathBuf)>,
+    /// Addresses of this machine that no other machine reaches, on which HTTP is spoken.
+    pub http: Vec<SocketAddr>,
     /// What clients may have.
     pub limits: Limits,
 }
@@ -59,6 +63,8 @@ pub struct Server {
     stop: watch::Sender<Stop>,
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
+    http: Vec<SocketAddr>,
+    places: Places,
     socket: Option<PathBuf>,
 }
 
@@ -77,6 +83,7 @@ impl Server {
         if options.listen.is_empty() && options.socket.is_none() {
             return wrong("there is neither an address nor a socket to listen on".into());
         }
+        options.http.iter().try_for_each(is_of_this_machine)?;
         let limits = options.limits;
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(1, usize::from).min(4))
@@ -120,13 +127,22 @@ impl Server {
             runtime.spawn(accept_unix(listener, Arc::clone(&shared), stopped.clone()));
             socket = Some(path);
         }
+        let live = Arc::new(Live::new(Arc::clone(&shared), stopped.clone()));
+        let places = Places::new();
+        let listen = |address: &SocketAddr| door::listen(*address, Arc::clone(&live), places.clone(), stopped.clone());
+        let http = options.http.iter().map(listen).collect::<io::Result<_>>()?;
         drop(_in_runtime);
-        Ok(Server { runtime, stop, shared, addresses, socket })
+        Ok(Server { runtime, stop, shared, addresses, http, places, socket })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The addresses on which it speaks HTTP.
+    pub fn http(&self) -> &[SocketAddr] {
+        &self.http
     }
 
     /// The Unix socket that it listens on.
@@ -174,15 +190,15 @@ impl Server {
     pub fn stop(self, within: Duration) {
         /// How long who was cancelled may take.
         const AFTER: Duration = Duration::from_secs(10);
-        let Server { runtime, stop, shared, socket, .. } = self;
+        let Server { runtime, stop, shared, socket, places, .. } = self;
         if let Some(path) = socket {
             let _ = std::fs::remove_file(path);
         }
         let none_left = |time: Duration| {
-            let shared = Arc::clone(&shared);
+            let (shared, places) = (Arc::clone(&shared), places.clone());
             runtime.block_on(async move {
                 let look = async {
-                    while shared.connected.load(Ordering::Acquire) > 0 {
+                    while shared.connected.load(Ordering::Acquire) > 0 || !places.are_free() {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 };
@@ -217,6 +233,31 @@ fn may_listen(addresses: &[SocketAddr], database: &Database, access: &Access, ha
              and its key, or a rule of access with tls = false"
         )),
         false => Ok(()),
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub(crate) async fn told_to_end() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// Fails for an address that other machines reach: HTTP is not encrypted.
+pub(crate) fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
+    match address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{address} can be reached by other machines, and HTTP is not encrypted: listen on an address of this \
+                 machine alone, like 127.0.0.1:8080"
+            ),
+        )),
     }
 }
 

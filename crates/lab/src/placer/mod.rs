@@ -14,6 +14,7 @@
 
 mod chart;
 pub mod command;
+pub mod recording;
 pub mod search;
 pub mod suite;
 #[cfg(test)]

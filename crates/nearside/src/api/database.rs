@@ -255,6 +255,17 @@ impl Database {
         Session::new(Arc::clone(&self.inner), FIRST)
     }
 
+    /// Cancels a statement of any session by its `statement_time` in `nearside.statements`; false where it is over.
+    pub fn cancel_statement(&self, statement_time: u64) -> bool {
+        self.inner.sessions.cancel(statement_time)
+    }
+
+    /// How many statements of all sessions were begun since the database was started, and how many of those have
+    /// failed.
+    pub fn statement_counts(&self) -> (u64, u64) {
+        self.inner.statements.read()
+    }
+
     /// Rows of a table by its primary key, in batches, without SQL.
     ///
     /// # Errors

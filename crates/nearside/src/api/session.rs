@@ -23,7 +23,7 @@ use crate::rewrite::chars::delivered;
 use crate::run::admission;
 use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
-use crate::run::inner::Inner;
+use crate::run::inner::{Inner, Runs};
 use crate::run::outcome::{Done, Outcome};
 use crate::run::planned::PlannedQuery;
 use crate::run::prepare::constants;
@@ -108,6 +108,17 @@ impl Drop for TemporaryTables {
     }
 }
 
+impl Runs for SessionState {
+    fn cancel(&self, statement_time: u64) -> bool {
+        let running: Vec<_> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
+        let meant = running.iter().find(|of| of.statement.priority().statement_time == statement_time);
+        if let Some(meant) = meant {
+            meant.canceller().cancel();
+        }
+        meant.is_some()
+    }
+}
+
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>, user: u32) -> Session {
         let planner = inner.default_planner();
@@ -125,7 +136,10 @@ impl Session {
             on_commit: OnCommits::default(),
             _temporary: TemporaryTables { inner: Arc::clone(&inner), schema: temporary_of(number) },
         };
-        Session { inner, shared: Arc::new(shared) }
+        let shared = Arc::new(shared);
+        let as_one: Weak<SessionState> = Arc::downgrade(&shared);
+        inner.sessions.add(as_one);
+        Session { inner, shared }
     }
 
     /// Runs every statement of the text, in order; rows of all but the last are thrown away.
@@ -173,6 +187,10 @@ impl Session {
 
     /// Runs the statement of a text; `written` where its tokens are known.
     fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
+        self.inner.statements.count(|| self.run_counted(sql, written))
+    }
+
+    fn run_counted(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
         match control(sql)? {
             Some(Control::Transaction(statement)) => return self.control(&statement),
@@ -553,12 +571,15 @@ impl Prepared {
         let by_keys = |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
             self.template.start_by_keys(values, (running, settings), of)
         };
-        self.session.carry_out(&shown, Some(&by_keys), &|running, settings| {
-            if profile::wanted(running) || admission::is_wanted(running) {
-                running.statement.set_label(label(&self.template.text()));
-            }
-            self.template.start(values, Arc::clone(running), settings)
-        })
+        let run = || {
+            self.session.carry_out(&shown, Some(&by_keys), &|running, settings| {
+                if profile::wanted(running) || admission::is_wanted(running) {
+                    running.statement.set_label(label(&self.template.text()));
+                }
+                self.template.start(values, Arc::clone(running), settings)
+            })
+        };
+        self.session.inner.statements.count(run)
     }
 
     /// As [`Prepared::run`], and gives rows: a statement that writes gives one with the `count` of rows.

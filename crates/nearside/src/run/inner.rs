@@ -1,9 +1,11 @@
 //! [`Inner`]: what every session and statement of a database shares.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
+use parking_lot::Mutex;
 use sched::Scheduler;
 
 use crate::catalog::Catalog;
@@ -22,6 +24,61 @@ use crate::run::planned::PlannedQuery;
 use crate::run::reading::Reading;
 use crate::run::recording::Recorder;
 use crate::run::scheduling::{PackageChoice, Threshold};
+
+/// Statements since the database was started, of all sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Statements {
+    begun: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl Statements {
+    /// One that is run: counted, and once more where it fails at once.
+    pub(crate) fn count<T, E>(&self, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        let done = run();
+        if done.is_err() {
+            self.failed();
+        }
+        done
+    }
+
+    /// One fails, which may be among its rows.
+    pub(crate) fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were begun, and how many of those have failed.
+    pub(crate) fn read(&self) -> (u64, u64) {
+        (self.begun.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
+    }
+}
+
+/// Who runs statements that others may cancel.
+pub(crate) trait Runs: Send + Sync {
+    /// Cancels the statement of a time; false where none of it runs.
+    fn cancel(&self, statement_time: u64) -> bool;
+}
+
+/// The sessions that there are.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<Vec<Weak<dyn Runs>>>);
+
+impl Sessions {
+    /// One comes; those that have gone are forgotten.
+    pub(crate) fn add(&self, session: Weak<dyn Runs>) {
+        let mut all = self.0.lock();
+        all.retain(|one| one.strong_count() > 0);
+        all.push(session);
+    }
+
+    /// Cancels the statement of a time, whoever runs it; false where it is over.
+    pub(crate) fn cancel(&self, statement_time: u64) -> bool {
+        // Sessions go without the lock held: what goes with one may take others.
+        let all: Vec<Arc<dyn Runs>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        all.iter().any(|session| session.cancel(statement_time))
+    }
+}
 
 /// What every session shares.
 pub(crate) struct Inner {
@@ -61,6 +118,10 @@ pub(crate) struct Inner {
     pub lookout: Arc<Lookout>,
     /// What reads columns that nobody waits for.
     pub reading: Reading,
+    /// How many statements there were.
+    pub statements: Statements,
+    /// Who runs statements.
+    pub sessions: Sessions,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -104,6 +165,8 @@ impl Inner {
             transactions: Arc::default(),
             lookout: Arc::default(),
             reading: Reading::default(),
+            statements: Statements::default(),
+            sessions: Sessions::default(),
             default_planner: OnceLock::new(),
         }
     }

@@ -190,6 +190,9 @@ impl ResultStream {
 
     /// The statement has failed or is out of time: what it has queued is dropped now.
     fn fail(&mut self) {
+        if let Some(running) = &self.running {
+            running.inner.statements.failed();
+        }
         if let Some(canceller) = &self.canceller {
             canceller.cancel();
         }

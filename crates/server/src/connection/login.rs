@@ -113,9 +113,12 @@ impl Arriving<'_> {
     }
 }
 
-/// A session of a role, if it may have one.
-fn session_of(user: &str, login: &nearside::Login, shared: &Shared) -> Result<Session> {
-    let refused = |message: String| Err(Fault::fatal(codes::INVALID_AUTHORIZATION, message).into());
+/// A session of a role.
+///
+/// # Errors
+/// It may have none.
+pub fn session_of(user: &str, login: &nearside::Login, shared: &Shared) -> std::result::Result<Session, Fault> {
+    let refused = |message: String| Err(Fault::fatal(codes::INVALID_AUTHORIZATION, message));
     if !login.can_login() {
         return refused(format!("role \"{user}\" is not permitted to log in"));
     }

@@ -35,6 +35,8 @@ use crate::wire::frontend::{Frontend, decode};
 use crate::wire::input::{Broken, Input};
 use extended::{Portal, Statement};
 
+pub use login::session_of;
+pub use rows::zone;
 pub use startup::serve;
 
 /// What is buffered before it is sent.

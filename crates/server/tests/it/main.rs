@@ -7,6 +7,7 @@ mod driver;
 mod ending;
 mod extended;
 mod hostile;
+mod http;
 mod login;
 mod psql;
 mod simple;

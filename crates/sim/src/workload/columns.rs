@@ -122,8 +122,8 @@ pub(super) struct Touched {
     /// Where that lies, by place.
     pub(super) node: usize,
     pub(super) bytes: f64,
-    /// Whether the task was to run elsewhere.
-    pub(super) is_remote: bool,
+    /// Where the task was to run, by place.
+    pub(super) near: usize,
     /// Whether it is lines at random places.
     pub(super) is_lines: bool,
 }
@@ -228,8 +228,7 @@ impl Pass {
         let mut touched = Vec::new();
         for (read, node) in self.reads.iter().zip(&piece.nodes) {
             let mut touch = |node: usize, bytes: f64, is_lines: bool| {
-                let is_remote = node != near;
-                touched.push(Touched { column: read.column, node, bytes, is_remote, is_lines });
+                touched.push(Touched { column: read.column, node, bytes, near, is_lines });
             };
             if read.bytes > 0.0 {
                 stage = stage.read(*node, read.bytes * share);
@@ -424,7 +423,7 @@ mod tests {
             let of = Lying { ranges: &ranges, copies: &copies };
             let (_, touched) = statement.graph(of, (&machine, &layout), (1, 0));
             [0, 1].map(|column| {
-                let of = touched.iter().flatten().filter(|of| of.column == column && of.is_remote);
+                let of = touched.iter().flatten().filter(|of| of.column == column && of.node != of.near);
                 of.map(|of| of.bytes).sum()
             })
         };

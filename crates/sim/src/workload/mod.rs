@@ -21,6 +21,7 @@ pub mod shifting;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod watched;
 
 use std::sync::Arc;
 

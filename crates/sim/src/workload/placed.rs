@@ -23,6 +23,7 @@ use placer::{Copies, Decision, Dictionary, Item, ItemId, Lies, Node, Observation
 use sched::Affinity;
 
 use super::columns::{Column, Lying, Ranges, Statement, Touched, equal, half_way, to_move};
+use super::watched::{Look, Watched};
 use super::{At, Graph, Task, TaskStage, Workload, migration};
 use crate::machine::{Machine, NodeFacts};
 
@@ -142,6 +143,7 @@ pub struct PlacedClients {
     has_moved: bool,
     log: Vec<Carried>,
     ticks: Vec<Tick>,
+    watched: Option<Watched>,
 }
 
 impl PlacedClients {
@@ -163,8 +165,21 @@ impl PlacedClients {
             has_moved: false,
             log: Vec::new(),
             ticks: Vec::new(),
+            watched: None,
             what,
         }
+    }
+
+    /// The same clients, looked at every so often, in virtual time.
+    pub fn watched(mut self, every_ns: u64) -> PlacedClients {
+        let nodes = self.seen.first().map_or(0, Vec::len);
+        self.watched = Some(Watched::new(every_ns, self.what.columns.len(), nodes));
+        self
+    }
+
+    /// What the run looked like, from its beginning on; nothing where it was not watched.
+    pub fn looks(&self) -> &[Look] {
+        self.watched.as_ref().map_or(&[], Watched::looks)
     }
 
     /// What was done in each piece of time, from the beginning on.
@@ -193,14 +208,21 @@ impl PlacedClients {
     /// A client's statement has ended: what it read is known.
     fn ended(&mut self, issued: &Issued, at: &At<'_>) {
         self.tick(at.now_ns).statements += 1;
+        if let Some(watched) = &mut self.watched {
+            watched.ended(at.now_ns, &self.lies);
+        }
         for (task, took_ns) in issued.touched.iter().zip(at.took_ns) {
             let all: f64 = task.iter().map(|of| of.bytes).sum();
             for of in task {
                 let seen = &mut self.seen[of.column][of.node];
                 seen.bytes += of.bytes;
                 seen.busy_ns += *took_ns as f64 * of.bytes / all;
-                seen.remote += if of.is_remote { of.bytes } else { 0.0 };
-                seen.remote_lines += if of.is_remote && of.is_lines { of.bytes } else { 0.0 };
+                let is_remote = of.node != of.near;
+                seen.remote += if is_remote { of.bytes } else { 0.0 };
+                seen.remote_lines += if is_remote && of.is_lines { of.bytes } else { 0.0 };
+                if let Some(watched) = &mut self.watched {
+                    watched.touched(of.column, of.node, of.near, of.bytes);
+                }
             }
             for (place, a) in task.iter().enumerate() {
                 for b in task[place + 1..].iter().filter(|b| a.column != b.column) {
@@ -416,6 +438,9 @@ impl PlacedClients {
     fn arrived(&mut self, (since_ns, bytes): (u64, f64), at: &At<'_>) {
         self.wakes_ns = at.now_ns + (at.now_ns - since_ns) * PAUSES;
         self.tick(at.now_ns).moved_bytes += bytes;
+        if let Some(watched) = &mut self.watched {
+            watched.moved(bytes);
+        }
         let Some(mover) = &mut self.mover else { return };
         mover.done = (mover.done + 1).min(mover.segments);
         self.log[mover.entry].moved_bytes += bytes;

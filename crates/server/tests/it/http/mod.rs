@@ -1,0 +1,7 @@
+//! HTTP, as programs, pages and strangers see it.
+
+mod client;
+mod hostile;
+mod pages;
+mod playing;
+mod queries;
