@@ -124,3 +124,43 @@ fn the_page_is_whole_and_asks_nobody_else() {
     }
     assert!(seen.len() > 10, "{seen:?}");
 }
+
+#[test]
+fn passwords_are_asked_for_where_the_wire_asks_for_them() {
+    let (server, database, to) = server();
+    assert_eq!(get(to, "/api/state").status, 200);
+    let statements = "ALTER ROLE nearside PASSWORD 'first'; CREATE ROLE ann SUPERUSER LOGIN PASSWORD 's\u{e9}cret:2';
+                      CREATE ROLE bob LOGIN PASSWORD 'bob'";
+    database.session().execute(statements).unwrap();
+    // "nearside:first", "ann:s\u{e9}cret:2", "bob:bob", "ann:first", "nobody:x".
+    let [first, ann, bob, wrong, nobody] =
+        ["bmVhcnNpZGU6Zmlyc3Q=", "YW5uOnPDqWNyZXQ6Mg==", "Ym9iOmJvYg==", "YW5uOmZpcnN0", "bm9ib2R5Ong="];
+    let as_user = |method: &str, path: &str, basic: Option<&str>, body: &[u8]| {
+        let said = basic.map(|basic| format!("Basic {basic}"));
+        let mut heads = vec![("Content-Type", "application/sql")];
+        heads.extend(said.as_deref().map(|said| ("Authorization", said)));
+        ask(to, method, path, &heads, body)
+    };
+    let who = |basic: Option<&str>| as_user("POST", "/query", basic, b"SELECT current_user");
+    for path in ["/", "/metrics", "/api/state", "/api/run", "/nothing"] {
+        let answer = as_user("GET", path, None, b"");
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.head.contains("www-authenticate: basic"), "{}", answer.head);
+    }
+    assert_eq!((as_user("GET", "/health", None, b"").status, as_user("GET", "/ready", None, b"").status), (200, 200));
+    assert_eq!(who(None).status, 401);
+    for basic in [first, ann, first, ann] {
+        let answer = who(Some(basic));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(answer.text().contains(if basic == first { "nearside" } else { "ann" }), "{}", answer.text());
+    }
+    for basic in [wrong, nobody, "!", ""] {
+        let answer = who(Some(basic));
+        assert_eq!((answer.status, answer.code().as_str()), (401, "28P01"), "{}", answer.text());
+    }
+    assert_eq!(who(Some(bob)).status, 403, "no superuser");
+    // What was right is so no more with another password.
+    database.session().execute("ALTER ROLE ann PASSWORD 'other'").unwrap();
+    assert_eq!(who(Some(ann)).status, 401);
+    server.stop(Duration::from_secs(5));
+}
