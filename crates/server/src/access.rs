@@ -211,6 +211,6 @@ mod tests {
         for wrong in ["", "10.0.0.0/33", "10.0.0", "::/129", "host", "10.0.0.0/-1", "10.0.0.0/"] {
             assert!(wrong.parse::<Origin>().is_err(), "{wrong}");
         }
-        assert_eq!("0.0.0.0/0".parse(), Ok(Origin::Network("0.0.0.0".parse().unwrap(), 0)));
+        assert_eq!("0.0.0.0/0".parse::<Origin>(), Ok(Origin::Network("0.0.0.0".parse().unwrap(), 0)));
     }
 }

@@ -56,6 +56,15 @@ const ALIKE: &[(&str, &str)] = &[
     ("PREPARE p AS SELECT 2", "42P05"),
     ("SET nothing = 1", "42704"),
     ("SHOW nothing", "42704"),
+    // Roles.
+    ("CREATE ROLE public", "42939"),
+    ("CREATE ROLE x LOGIN NOLOGIN", "42601"),
+    ("CREATE ROLE x CONNECTION LIMIT -2", "22023"),
+    ("CREATE ROLE x VALID UNTIL 'soon'", "22007"),
+    ("ALTER ROLE nothing LOGIN", "42704"),
+    ("DROP ROLE nothing", "42704"),
+    ("SET ROLE nothing", "22023"),
+    ("GRANT nothing TO nothing", "42704"),
     // Types.
     ("SELECT 1 + 'x'", "22P02"),
     ("SELECT a + d FROM t WHERE s", "42804"),

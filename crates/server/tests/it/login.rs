@@ -10,7 +10,7 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 use random::Random;
 use tokio_postgres::NoTls;
 
-use crate::wire::{Wire, bind, code, describe, execute, field, first, message, parse, query, rows, sync, texts};
+use crate::wire::{Wire, bind, code, describe, execute, first, message, parse, query, rows, sync, texts};
 
 /// A server whose first role has a password, as have others.
 fn guarded(options: Options) -> (Server, Database) {
