@@ -1,8 +1,8 @@
 //! `ON COMMIT DELETE ROWS` and `DROP` of temporary tables.
 //!
 //! A session remembers such tables by their numbers. What they do is part of the transaction that is committed, its
-//! last step; a statement by itself is followed by a transaction that does it. A table that was rolled back is not there
-//! when the next transaction ends, and is forgotten.
+//! last step; a statement by itself is followed by a transaction that does it. A table that was rolled back is not
+//! there when the next transaction ends, and is forgotten.
 
 use std::sync::Arc;
 
@@ -10,8 +10,7 @@ use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast::{self, Ident, ObjectName, ObjectType, OnCommit};
 
-use crate::api::session::Session;
-use crate::catalog::{Entry, Name, TableEntry};
+use crate::catalog::{CatalogState, Entry, Name, TableEntry};
 use crate::error::Result;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
@@ -47,19 +46,17 @@ impl OnCommits {
         those.filter_map(|(table, _)| running.catalog.by_id(*table).cloned()).collect()
     }
 
-    fn forget_gone(&self, running: &RunningStatement) {
-        let now = running.inner.catalog.state();
+    /// Forgets those that are not in a state of the database.
+    pub(super) fn forget_gone(&self, now: &CatalogState) {
         self.0.lock().retain(|(table, _)| now.by_id(*table).is_some());
     }
-}
 
-impl Session {
     /// Empties those that are to be empty: a step of a transaction.
     ///
     /// # Errors
     /// One that is not refers to one.
-    pub(super) fn empty_on_commit(&self, running: &Arc<RunningStatement>) -> Result<Outcome> {
-        let tables = self.shared.on_commit.of(false, running);
+    pub(super) fn empty(&self, running: &Arc<RunningStatement>) -> Result<Outcome> {
+        let tables = self.of(false, running);
         if tables.iter().any(|table| table.live_rows() > 0) {
             let names: Vec<String> = tables.iter().map(|table| shown(&table.name)).collect();
             if let AnyStatement::Sql(statement) = AnyStatement::one(&format!("TRUNCATE {}", names.join(", ")))?
@@ -76,8 +73,8 @@ impl Session {
     ///
     /// # Errors
     /// None that dropping does not have.
-    pub(super) fn drop_on_commit(&self, running: &Arc<RunningStatement>) -> Result<Outcome> {
-        let tables = self.shared.on_commit.of(true, running);
+    pub(super) fn drop(&self, running: &Arc<RunningStatement>) -> Result<Outcome> {
+        let tables = self.of(true, running);
         if !tables.is_empty() {
             let quoted = |part: &String| Ident::with_quote('"', part);
             let name =
@@ -86,13 +83,6 @@ impl Session {
             dropping::drop_all(ObjectType::Table, &names, (true, true), running)?;
         }
         Ok(Outcome::Done(Done::new("COMMIT")))
-    }
-
-    /// Forgets those that are gone.
-    pub(super) fn forget_on_commit(&self) {
-        if !self.shared.on_commit.is_empty() {
-            self.shared.on_commit.forget_gone(&self.running());
-        }
     }
 }
 

@@ -95,7 +95,7 @@ impl Session {
                     self.as_a_transaction(self.default_modes(), "COMMIT", &|_, _| {
                         Ok(Outcome::Done(Done::new("COMMIT")))
                     })?;
-                    self.forget_on_commit();
+                    self.shared.on_commit.forget_gone(&self.inner.catalog.state());
                 }
                 Ok(outcome)
             }
@@ -357,8 +357,8 @@ impl Session {
     fn before_commit(&self, transaction: &Transaction, state: &mut TransactionState, label: &str) -> Result<()> {
         self.keep_deferred(transaction, state, label, true)?;
         if !self.shared.on_commit.is_empty() {
-            self.locked(transaction, state, label, &|running, _| self.empty_on_commit(running))?;
-            self.locked(transaction, state, label, &|running, _| self.drop_on_commit(running))?;
+            self.locked(transaction, state, label, &|running, _| self.shared.on_commit.empty(running))?;
+            self.locked(transaction, state, label, &|running, _| self.shared.on_commit.drop(running))?;
         }
         Ok(())
     }
@@ -548,7 +548,7 @@ impl Session {
         }
         self.end_cursors();
         committed?;
-        self.forget_on_commit();
+        self.shared.on_commit.forget_gone(&self.inner.catalog.state());
         if chain {
             self.begin(modes)?;
         }

@@ -1,6 +1,9 @@
 //! What COMMENT ON has said of something that has a name, and of its parts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{CatalogState, Entry, Name, TableEntry};
 
 /// What of a table, or of something else that has a name, a comment is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,5 +71,52 @@ impl Comments {
     pub(crate) fn all(&self) -> impl Iterator<Item = (Option<(Part, &str)>, &str)> {
         let whole = self.whole.iter().map(|text| (None, text.as_str()));
         whole.chain(self.parts.iter().map(|((part, name), text)| (Some((*part, name.as_str())), text.as_str())))
+    }
+}
+
+impl TableEntry {
+    /// Forgets what was said of columns, constraints and indexes that are gone.
+    pub(crate) fn forget_gone(&mut self) {
+        if self.comments.is_empty() {
+            return;
+        }
+        let is_there = |part: Part, name: &str| match part {
+            Part::Column => self.base.schema.index_of(name).is_ok(),
+            Part::Index => self.indexes.iter().any(|index| index.name == name),
+            Part::Constraint => {
+                self.indexes.iter().any(|index| index.is_key() && index.name == name)
+                    || self.rules.checks.iter().any(|check| check.name == name)
+                    || self.rules.foreign_keys.iter().any(|key| key.name == name)
+            }
+        };
+        let mut comments = Comments::clone(&self.comments);
+        comments.retain(is_there);
+        self.comments = Arc::new(comments);
+    }
+}
+
+impl Entry {
+    /// What was said of it.
+    pub(crate) fn comments(&self) -> &Arc<Comments> {
+        match self {
+            Entry::Table(table) => &table.comments,
+            Entry::View(view) => &view.comments,
+            Entry::External(files) => &files.comments,
+            Entry::Sequence(sequence) => &sequence.comments,
+        }
+    }
+}
+
+impl CatalogState {
+    /// Has something else said of what a name stands for.
+    pub(crate) fn set_comments(&mut self, name: &Name, comments: Comments) {
+        let comments = Arc::new(comments);
+        match self.entries.get_mut(name) {
+            Some(Entry::Table(table)) => Arc::make_mut(table).comments = comments,
+            Some(Entry::View(view)) => Arc::make_mut(view).comments = comments,
+            Some(Entry::External(files)) => Arc::make_mut(files).comments = comments,
+            Some(Entry::Sequence(sequence)) => Arc::make_mut(sequence).comments = comments,
+            None => {}
+        }
     }
 }

@@ -11,13 +11,14 @@
 //! # Limits
 //! An index over several columns serves conditions on the column that was chosen, and no prefix of the list otherwise.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use storage::{Column, Segment, TableVersion};
 
 use crate::catalog::placement::column_index;
-use crate::catalog::{TableEntry, Workers};
+use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
@@ -207,4 +208,28 @@ fn distinct_values(segment: &Segment, column: usize) -> usize {
         Column::Coded(coded) => coded.dictionary().len().min(rows),
         _ => rows,
     }
+}
+
+/// A table's indexes, each with a name that is not `taken`.
+pub(super) fn named(indexes: &[IndexEntry], table: &Name, mut taken: HashSet<String>) -> Result<Vec<IndexEntry>> {
+    let mut named = indexes.to_vec();
+    // Those that must keep their names first.
+    for index in named.iter().filter(|index| index.origin == Origin::Created && !index.name.is_empty()) {
+        if !taken.insert(index.name.clone()) {
+            let name = Name { schema: table.schema.clone(), table: index.name.clone() };
+            return Err(Error::Exists { kind: "index", name: name.shown() });
+        }
+    }
+    for index in &mut named {
+        let keeps = index.origin == Origin::Created && !index.name.is_empty();
+        if keeps || (!index.name.is_empty() && taken.insert(index.name.clone())) {
+            continue;
+        }
+        let usual = index.usual_name(&table.table);
+        let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
+        let free = std::iter::once(usual.clone()).chain(numbered).find(|name| !taken.contains(name));
+        index.name = free.unwrap_or(usual);
+        taken.insert(index.name.clone());
+    }
+    Ok(named)
 }

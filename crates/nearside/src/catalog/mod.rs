@@ -41,7 +41,7 @@ pub(crate) mod units;
 mod workers;
 pub(crate) mod write_turns;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -54,10 +54,10 @@ use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
-use crate::catalog::comments::{Comments, Part};
+use crate::catalog::comments::Comments;
 use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::delta::{SmallStatement, TableDelta};
-use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
+use crate::catalog::index::{IndexEntry, IndexedTable};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
@@ -145,25 +145,6 @@ impl TableEntry {
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[String]> {
         self.indexes.iter().filter(|index| index.unique).map(|index| index.columns.as_slice())
     }
-
-    /// Forgets what was said of columns, constraints and indexes that are gone.
-    pub(crate) fn forget_gone(&mut self) {
-        if self.comments.is_empty() {
-            return;
-        }
-        let is_there = |part: Part, name: &str| match part {
-            Part::Column => self.base.schema.index_of(name).is_ok(),
-            Part::Index => self.indexes.iter().any(|index| index.name == name),
-            Part::Constraint => {
-                self.indexes.iter().any(|index| index.is_key() && index.name == name)
-                    || self.rules.checks.iter().any(|check| check.name == name)
-                    || self.rules.foreign_keys.iter().any(|key| key.name == name)
-            }
-        };
-        let mut comments = Comments::clone(&self.comments);
-        comments.retain(is_there);
-        self.comments = Arc::new(comments);
-    }
 }
 
 /// A view, kept as SQL.
@@ -209,16 +190,6 @@ impl Entry {
             Entry::View(_) => "a view",
             Entry::External(_) => "an external table",
             Entry::Sequence(_) => "a sequence",
-        }
-    }
-
-    /// What was said of it.
-    pub(crate) fn comments(&self) -> &Arc<Comments> {
-        match self {
-            Entry::Table(table) => &table.comments,
-            Entry::View(view) => &view.comments,
-            Entry::External(files) => &files.comments,
-            Entry::Sequence(sequence) => &sequence.comments,
         }
     }
 
@@ -387,7 +358,7 @@ impl CatalogState {
             let own = table.id;
             let others = self.tables().filter(|t| t.name.schema == name.schema && *t.name != name && t.id != own);
             let taken = others.flat_map(|t| t.indexes.iter().map(|index| index.name.clone())).collect();
-            table.indexes = Arc::new(named(&table.indexes, &name, taken)?);
+            table.indexes = Arc::new(index::named(&table.indexes, &name, taken)?);
         }
         table.forget_gone();
         self.insert(name, Entry::Table(Arc::new(table)))
@@ -415,20 +386,6 @@ impl CatalogState {
     /// As [`CatalogState::put_view`].
     pub(crate) fn put_sequence(&mut self, name: Name, sequence: Arc<SequenceEntry>) -> Result<()> {
         self.insert(name, Entry::Sequence(sequence))
-    }
-
-    /// Has something else said of what a name stands for.
-    pub(crate) fn set_comments(&mut self, name: &Name, comments: Comments) {
-        let comments = Arc::new(comments);
-        match self.entries.get_mut(name) {
-            Some(Entry::Table(table)) => *table = Arc::new(TableEntry { comments, ..TableEntry::clone(table) }),
-            Some(Entry::View(view)) => *view = Arc::new(ViewEntry { comments, ..ViewEntry::clone(view) }),
-            Some(Entry::External(files)) => {
-                *files = Arc::new(ExternalEntry { comments, ..ExternalEntry::clone(files) })
-            }
-            Some(Entry::Sequence(of)) => *of = Arc::new(SequenceEntry { comments, ..SequenceEntry::clone(of) }),
-            None => {}
-        }
     }
 
     fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
@@ -523,30 +480,6 @@ impl CatalogState {
         *self.existing(id)? = Arc::new(table);
         Ok(())
     }
-}
-
-/// A table's indexes, each with a name that is not `taken`.
-fn named(indexes: &[IndexEntry], table: &Name, mut taken: HashSet<String>) -> Result<Vec<IndexEntry>> {
-    let mut named = indexes.to_vec();
-    // Those that must keep their names first.
-    for index in named.iter().filter(|index| index.origin == Origin::Created && !index.name.is_empty()) {
-        if !taken.insert(index.name.clone()) {
-            let name = Name { schema: table.schema.clone(), table: index.name.clone() };
-            return Err(Error::Exists { kind: "index", name: name.shown() });
-        }
-    }
-    for index in &mut named {
-        let keeps = index.origin == Origin::Created && !index.name.is_empty();
-        if keeps || (!index.name.is_empty() && taken.insert(index.name.clone())) {
-            continue;
-        }
-        let usual = index.usual_name(&table.table);
-        let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
-        let free = std::iter::once(usual.clone()).chain(numbered).find(|name| !taken.contains(name));
-        index.name = free.unwrap_or(usual);
-        taken.insert(index.name.clone());
-    }
-    Ok(named)
 }
 
 fn is_system(schema: &str) -> bool {

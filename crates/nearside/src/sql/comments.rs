@@ -92,8 +92,8 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
             Ok(Commented::Constraint { table: parser.parse_object_name(false).map_err(wrong)?, name })
         }
         other => Err(Error::Unsupported(format!(
-            "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views and \
-             sequences"
+            "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views \
+             and sequences"
         ))),
     }
 }

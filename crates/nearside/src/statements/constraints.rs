@@ -1,4 +1,5 @@
-//! `ALTER TABLE .. ADD | ALTER | DROP | RENAME | VALIDATE CONSTRAINT`, and what SET CONSTRAINTS names: keys and conditions of a table that is there.
+//! `ALTER TABLE .. ADD | ALTER | DROP | RENAME | VALIDATE CONSTRAINT`, and what SET CONSTRAINTS names: keys and
+//! conditions of a table that is there.
 
 use std::sync::Arc;
 
