@@ -109,7 +109,10 @@ mod tests {
             ("trim(leading from a)", "trim ( leading ' ' from a )"),
             ("trim(both 'x' from a)", "trim ( both 'x' from a )"),
             ("CREATE TABLE t (Key int, a int, index text)", "CREATE TABLE t ( \"key\" int , a int , \"index\" text )"),
-            ("CREATE TABLE t (a int PRIMARY KEY, PRIMARY KEY (b))", "CREATE TABLE t ( a int PRIMARY KEY , PRIMARY KEY ( b ) )"),
+            (
+                "CREATE TABLE t (a int PRIMARY KEY, PRIMARY KEY (b))",
+                "CREATE TABLE t ( a int PRIMARY KEY , PRIMARY KEY ( b ) )",
+            ),
         ] {
             let tokens = respelled(text::tokens(sql).unwrap());
             let (_, solid) = solid(&tokens);
