@@ -391,7 +391,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
 ];
 
 /// Functions that SQL has a syntax of its own for, and those that are written as others (`sql::json`).
-const FORMS: [&str; 22] = [
+const FORMS: [&str; 25] = [
     "extract",
     "overlay",
     "position",
@@ -414,6 +414,9 @@ const FORMS: [&str; 22] = [
     "jsonb_each_text",
     "json_object_keys",
     "jsonb_object_keys",
+    "regexp_matches",
+    "regexp_split_to_table",
+    "string_to_table",
 ];
 
 fn list(names: &BTreeSet<String>) -> String {

@@ -63,6 +63,7 @@ mod rows;
 mod rules;
 mod same_names;
 mod scope;
+mod select_into;
 mod sequences;
 mod set_config;
 mod shapes;
@@ -239,6 +240,7 @@ impl AnyStatement {
                 reads = writing_with::read_by_rest(statement);
             }
             statements.extend(steps.drain(..));
+            statements.iter_mut().try_for_each(select_into::write_out)?;
             statements.iter_mut().try_for_each(written_with::write_out)?;
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));

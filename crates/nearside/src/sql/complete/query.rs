@@ -136,7 +136,7 @@ fn select(select: &Select) -> Result<()> {
         (select_modifiers.is_some(), "HIGH_PRIORITY, STRAIGHT_JOIN, SQL_NO_CACHE or the like; leave them out"),
         (top.is_some(), "TOP; use LIMIT"),
         (exclude.is_some(), "EXCLUDE behind a SELECT list; write it behind the *"),
-        (into.is_some(), "SELECT .. INTO; use CREATE TABLE .. AS"),
+        (into.is_some(), "SELECT .. INTO UNLOGGED, or within a statement; use CREATE TABLE .. AS"),
         (!lateral_views.is_empty(), "LATERAL VIEW; use unnest()"),
         (prewhere.is_some(), "PREWHERE; use WHERE"),
         (!connect_by.is_empty(), "CONNECT BY or START WITH; use WITH RECURSIVE"),
