@@ -59,7 +59,7 @@ pub(super) fn control(sql: &str) -> Result<Option<Control>> {
             | ast::Statement::ReleaseSavepoint { .. }
             | ast::Statement::Set(ast::Set::SetTransaction { .. })
     );
-    Ok(is_one.then(|| Control::Transaction(inner)))
+    Ok(is_one.then_some(Control::Transaction(inner)))
 }
 
 /// PostgreSQL's words that the parser does not know. ABORT is ROLLBACK; DEFERRABLE is about serializable transactions
