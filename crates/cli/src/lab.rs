@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::serve::say;
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
@@ -13,7 +14,6 @@ use lab::placer::command::PlacerArguments;
 use lab::placer::recording::RecordArguments;
 use lab::result::ResultKind;
 use server::Player;
-use crate::serve::say;
 use tools::failure::Failure;
 use tools::lab::measured::AtHand;
 use tools::lab::{interference, order, with_context};

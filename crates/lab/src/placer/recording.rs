@@ -89,9 +89,10 @@ fn state(look: &Look, case: &Case, machine: &Machine, log: &[Carried]) -> Value 
             "bytes_local": sum(local), "bytes_remote": sum(remote),
         })
     });
-    let traffic = look.pairs.iter().map(|((node, near), bytes)| {
-        json!({ "from_node": id(*node), "to_node": id(*near), "bytes": *bytes as u64 })
-    });
+    let traffic = look
+        .pairs
+        .iter()
+        .map(|((node, near), bytes)| json!({ "from_node": id(*node), "to_node": id(*near), "bytes": *bytes as u64 }));
     let of_columns = columns.iter().zip(&look.lies).enumerate().map(|(number, (column, ranges))| {
         json!({
             "schema": "public", "table": table(column), "column": name(number), "type": "INTEGER",
@@ -137,7 +138,8 @@ fn state(look: &Look, case: &Case, machine: &Machine, log: &[Carried]) -> Value 
 
 /// Bytes of columns on a node.
 fn stored(node: usize, columns: &[Column], lies: &[Ranges]) -> f64 {
-    let share = |ranges: &Ranges| ranges.iter().filter(|(place, _)| *place == node).map(|(_, share)| share).sum::<f64>();
+    let share =
+        |ranges: &Ranges| ranges.iter().filter(|(place, _)| *place == node).map(|(_, share)| share).sum::<f64>();
     columns.iter().zip(lies).map(|(column, ranges)| column.bytes * share(ranges)).sum()
 }
 

@@ -76,9 +76,17 @@ mod tests {
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "[::1]"] {
             assert_eq!(let_in(&heads(&[("host", host)])), Ok(()), "{host}");
         }
-        let strangers =
-            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]:1", "::1", "", "localhost:",
-             "0.0.0.0:80", "10.0.0.1"];
+        let strangers = [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "[::2]:1",
+            "::1",
+            "",
+            "localhost:",
+            "0.0.0.0:80",
+            "10.0.0.1",
+        ];
         for host in strangers {
             assert!(let_in(&heads(&[("host", host)])).is_err(), "{host}");
         }

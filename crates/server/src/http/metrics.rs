@@ -18,12 +18,7 @@ struct Metric {
     sql: &'static str,
 }
 
-const fn counter(
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str],
-    sql: &'static str,
-) -> Metric {
+const fn counter(name: &'static str, help: &'static str, labels: &'static [&'static str], sql: &'static str) -> Metric {
     Metric { name, kind: "counter", help, labels, sql }
 }
 
@@ -173,7 +168,12 @@ const METRICS: &[Metric] = &[
         &[],
         "SELECT checkpoint_record FROM nearside.durability",
     ),
-    gauge("nearside_log_bytes", "Bytes of the log behind the last checkpoint.", &[], "SELECT log_bytes FROM nearside.durability"),
+    gauge(
+        "nearside_log_bytes",
+        "Bytes of the log behind the last checkpoint.",
+        &[],
+        "SELECT log_bytes FROM nearside.durability",
+    ),
     counter("nearside_log_syncs_total", "How often the log was synced.", &[], "SELECT syncs FROM nearside.durability"),
     gauge(
         "nearside_checkpoint_timestamp_seconds",

@@ -118,7 +118,10 @@ impl Run {
                 break;
             }
             if read > LINE_BYTES || run.places.len() == STATES {
-                return Err(wrong(number, format!("states have {LINE_BYTES} bytes at most, and a run {STATES} states")));
+                return Err(wrong(
+                    number,
+                    format!("states have {LINE_BYTES} bytes at most, and a run {STATES} states"),
+                ));
             }
             if !line.trim_ascii().is_empty() {
                 let state: State = serde_json::from_slice(&line)

@@ -23,8 +23,8 @@ use serde::de::IgnoredAny;
 use super::answer::{Answer, failed, panicked, refused, streamed, whole};
 use super::body;
 use super::guard::kind;
-use super::spans;
 use super::rows::{Form, Writes};
+use super::spans;
 use crate::connection::zone;
 use crate::fault::{Fault, codes};
 use crate::shared::Shared;
@@ -219,7 +219,8 @@ fn parameter(session: &Session, to: &DataType, given: &str) -> Result<ScalarValu
 fn done_as(form: Form, kind: &Kind, done: &Done) -> Result<Answer, Fault> {
     let tag = kind.tag_of(done);
     if form == Form::Json {
-        let body = serde_json::json!({ "columns": [], "rows": [], "row_count": done.rows.unwrap_or(0), "command": tag });
+        let body =
+            serde_json::json!({ "columns": [], "rows": [], "row_count": done.rows.unwrap_or(0), "command": tag });
         return Ok(whole(StatusCode::OK, form.kind(), format!("{body}\n")));
     }
     let mut answer = whole(StatusCode::NO_CONTENT, form.kind(), Bytes::new());
@@ -288,7 +289,8 @@ impl Sending {
             None => {
                 self.has_ended = true;
                 let rows = self.sent;
-                let tag = self.rows.written().map_or_else(|| self.kind.tag_of_rows(rows), |done| self.kind.tag_of(done));
+                let tag =
+                    self.rows.written().map_or_else(|| self.kind.tag_of_rows(rows), |done| self.kind.tag_of(done));
                 self.writer.end(&tag, &mut self.written)
             }
             Some(batch) => {

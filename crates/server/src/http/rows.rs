@@ -212,8 +212,7 @@ struct Csv {
 impl Csv {
     fn begin(schema: &SchemaRef, zone: Tz, to: &mut Vec<u8>) -> Csv {
         let (format, header) = (CopyFormat::Csv, Header::Names);
-        let options =
-            CopyOptions { format, delimiter: b',', null: String::new(), header, quote: b'"', escape: b'"' };
+        let options = CopyOptions { format, delimiter: b',', null: String::new(), header, quote: b'"', escape: b'"' };
         let is_only = schema.fields().len() == 1;
         for (place, field) in schema.fields().iter().enumerate() {
             to.extend(if place > 0 { &b","[..] } else { b"" });

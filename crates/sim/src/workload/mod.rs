@@ -19,9 +19,9 @@ pub mod query;
 pub mod scan;
 pub mod shifting;
 pub mod stream;
-pub mod watched;
 #[cfg(test)]
 mod tests;
+pub mod watched;
 
 use std::sync::Arc;
 

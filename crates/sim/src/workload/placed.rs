@@ -22,8 +22,8 @@ use std::sync::Arc;
 use placer::{Copies, Decision, Dictionary, Item, ItemId, Lies, Node, Observation, Placer};
 use sched::Affinity;
 
-use super::watched::{Look, Watched};
 use super::columns::{Column, Lying, Ranges, Statement, Touched, equal, half_way, to_move};
+use super::watched::{Look, Watched};
 use super::{At, Graph, Task, TaskStage, Workload, migration};
 use crate::machine::{Machine, NodeFacts};
 

@@ -37,8 +37,7 @@ impl Answer {
 
 /// A server of an empty database that speaks HTTP.
 pub fn server() -> (Server, Database, SocketAddr) {
-    let (server, database) =
-        with_options(Options { http: vec!["127.0.0.1:0".parse().unwrap()], ..Options::default() });
+    let (server, database) = with_options(Options { http: vec!["127.0.0.1:0".parse().unwrap()], ..Options::default() });
     let address = server.http()[0];
     (server, database, address)
 }

@@ -32,8 +32,7 @@ fn other_machines_and_other_sites_are_not_answered() {
     }
     assert!(database.session().query("SELECT * FROM stolen").is_err());
     let of_the_page = [("Origin", format!("http://{to}")), ("Sec-Fetch-Site", "same-origin".into())];
-    let heads: Vec<(&str, &str)> =
-        of_the_page.iter().map(|(name, value)| (*name, value.as_str())).chain(sql).collect();
+    let heads: Vec<(&str, &str)> = of_the_page.iter().map(|(name, value)| (*name, value.as_str())).chain(sql).collect();
     assert_eq!(ask(to, "POST", "/query", &heads, b"SELECT 1").status, 200);
 }
 

@@ -29,7 +29,10 @@ fn the_state_has_the_machine_and_its_tables() {
     let (_server, database, to) = server();
     let name = "<img src=x onerror=alert(1)>\"'";
     let quoted = name.replace('"', "\"\"");
-    database.session().execute(&format!("CREATE TABLE \"{quoted}\" AS SELECT value AS n FROM generate_series(1, 1000)")).unwrap();
+    database
+        .session()
+        .execute(&format!("CREATE TABLE \"{quoted}\" AS SELECT value AS n FROM generate_series(1, 1000)"))
+        .unwrap();
     assert_eq!(get(to, "/api/run").json(), json!({ "live": true }));
     let answer = get(to, "/api/state");
     let state = answer.json();

@@ -24,11 +24,20 @@ fn rows_come_as_json_with_all_their_digits() {
     assert!(answer.head.contains("content-type: application/json"));
     let told = answer.json();
     let expected = json!([[
-        1, "9007199254740993", "12345678901234567890.10", 0.1, "NaN", true, null, "a\"ä\n", "2020-02-03", "{1,2}", -5
+        1,
+        "9007199254740993",
+        "12345678901234567890.10",
+        0.1,
+        "NaN",
+        true,
+        null,
+        "a\"ä\n",
+        "2020-02-03",
+        "{1,2}",
+        -5
     ]]);
     assert_eq!(told["rows"], expected);
-    let types: Vec<&str> =
-        told["columns"].as_array().unwrap().iter().map(|of| of["type"].as_str().unwrap()).collect();
+    let types: Vec<&str> = told["columns"].as_array().unwrap().iter().map(|of| of["type"].as_str().unwrap()).collect();
     assert_eq!(types[..6], ["smallint", "bigint", "numeric", "double precision", "double precision", "boolean"]);
     assert_eq!((types[8], types[9]), ("date", "integer[]"));
     assert_eq!((&told["row_count"], &told["command"]), (&json!(1), &json!("SELECT 1")));
@@ -41,7 +50,8 @@ fn statements_that_write_say_what_they_did_and_last() {
     let (_server, _, to) = server();
     let made = query(to, &json!({ "sql": "CREATE TABLE t (a INT PRIMARY KEY, b TEXT)" }));
     assert_eq!((made.status, &made.json()["command"]), (200, &json!("CREATE TABLE")));
-    let written = query(to, &json!({ "sql": "INSERT INTO t VALUES ($1, $2), ($3, NULL)", "parameters": [1, "it's", 2] }));
+    let written =
+        query(to, &json!({ "sql": "INSERT INTO t VALUES ($1, $2), ($3, NULL)", "parameters": [1, "it's", 2] }));
     assert_eq!(written.json()["command"], "INSERT 0 2", "{}", written.text());
     let returned = query(to, &json!({ "sql": "DELETE FROM t WHERE a = 2 RETURNING a" })).json();
     assert_eq!((&returned["rows"], &returned["command"]), (&json!([[2]]), &json!("DELETE 1")));
@@ -110,8 +120,11 @@ fn errors_have_a_code_a_place_and_a_status() {
         let answer = query(to, &json!({ "sql": sql }));
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{sql}: {}", answer.text());
     }
-    let late = query(to, &json!({ "sql": "SELECT count(*) FROM generate_series(1, 3000000) a, \
-        generate_series(1, 3000000) b WHERE a.value * b.value % 7 = 8", "timeout_ms": 100 }));
+    let late = query(
+        to,
+        &json!({ "sql": "SELECT count(*) FROM generate_series(1, 3000000) a, \
+        generate_series(1, 3000000) b WHERE a.value * b.value % 7 = 8", "timeout_ms": 100 }),
+    );
     assert_eq!((late.status, late.code()), (408, "57014".into()), "{}", late.text());
 }
 
