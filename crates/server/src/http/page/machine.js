@@ -43,12 +43,15 @@ function drawn(element, n, most, nodes, chosen) {
   say(name, `Node ${n.node}`);
   say(cpus, n.cpus ? `${n.cpus} cpus${n.busy === null ? "" : `, ${percent(n.busy)} busy`}` : "memory alone");
   say(now, rate(moved));
-  say(about, n.most ? `of ${rate(n.most)}` : all > 0 ? `${percent(n.remote / all)} remote` : "");
+  const passed = n.read === null ? "" : `memory: ${rate(n.read)} read, ${rate(n.written)} written`;
+  const besides = n.most ? `of ${rate(n.most)}` : all > 0 ? `${percent(n.remote / all)} remote` : "";
+  say(about, [besides, passed].filter(Boolean).join("; "));
   variable(near, "--share", all > 0 ? (n.local / Math.max(most, 1)).toFixed(3) : 0);
   variable(far, "--share", all > 0 ? (n.remote / Math.max(most, 1)).toFixed(3) : 0);
   variable(stored, "--share", n.memory > 0 ? Math.min(1, n.stored / n.memory).toFixed(4) : 0);
   const full = n.memory > 0 ? n.stored / n.memory : 0;
   say(memory, nodes.length > 12 ? `${bytes(n.stored)}, ${percent(full)}` : `${bytes(n.stored)} of ${bytes(n.memory)}`);
+  const held = n.held.filter((m) => m.bytes > 0).map((m) => `${m.kind} ${bytes(m.bytes)}`);
   const controllers = n.read === null ? "not counted on this machine" : `${rate(n.read)} read, ${rate(n.written)} written`;
   const told = [
     `Node ${n.node}${n.package === undefined || n.package === null ? "" : `, package ${n.package}`}`,
@@ -57,6 +60,7 @@ function drawn(element, n, most, nodes, chosen) {
     `memory controllers: ${controllers}`,
     `${count(n.queued)} entries queued`,
     `tables hold ${bytes(n.stored)} of ${bytes(n.memory)}`,
+    ...(held.length ? [`held: ${held.join(", ")}`] : []),
   ].join("\n");
   set(element, "title", told);
   set(element, "aria-label", told);

@@ -75,6 +75,7 @@ export class Follower {
       queued: queued.get(n.node) ?? 0,
       read: n.memory_read_bytes === undefined ? null : read.get(n.node),
       written: n.memory_written_bytes === undefined ? null : written.get(n.node),
+      held: rows("memory").filter((m) => m.node === n.node).map((m) => ({ kind: m.kind, bytes: number(m.bytes) })),
       most: number(n.bandwidth ?? own.get(n.node)?.read_bytes_per_second),
     }));
     for (const n of nodes) {
