@@ -127,9 +127,7 @@ fn add_key(
             let name = normalised(name.clone());
             rules::is_free(table, &name)?;
             let full = Name { schema: table.name.schema.clone(), table: name.clone() };
-            if running.catalog.index(&full).is_some() {
-                return Err(Error::Exists { kind: "index", name: full.shown() });
-            }
+            is_free_for_index(table, &full, running)?;
             name
         }
         None => String::new(),
@@ -144,6 +142,16 @@ fn add_key(
     check_keys(&with_key, None, running)?;
     *table = with_key.into_table();
     Ok(())
+}
+
+/// Fails where an index has a name: one of this table that its statement has dropped has it no more.
+fn is_free_for_index(table: &TableEntry, name: &Name, running: &RunningStatement) -> Result<()> {
+    let has_own = table.indexes.iter().any(|index| index.name == name.table);
+    let other = running.catalog.index(name).is_some_and(|(of, _)| of.id != table.id);
+    match has_own || other {
+        true => Err(Error::Exists { kind: "index", name: name.shown() }),
+        false => Ok(()),
+    }
 }
 
 /// Takes a constraint away.
@@ -205,8 +213,8 @@ pub(crate) fn rename(table: &mut TableEntry, from: &str, to: &str, running: &Run
     }
     if let Some(place) = table.indexes.iter().position(|index| index.is_key() && index.name == from) {
         let full = Name { schema: table.name.schema.clone(), table: to.into() };
-        if from != to && running.catalog.index(&full).is_some() {
-            return Err(Error::Exists { kind: "index", name: full.shown() });
+        if from != to {
+            is_free_for_index(table, &full, running)?;
         }
         Arc::make_mut(&mut table.indexes)[place].name = to.into();
         Arc::make_mut(&mut table.comments).rename(Part::Index, from, to);
