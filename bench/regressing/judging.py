@@ -9,26 +9,37 @@ KINDS = ["alike", "digits", "order", "different", "accepts", "refused", "error",
 APART = [(why, re.compile(pattern, re.I | re.S)) for why, pattern in [
     ("EXPLAIN", r"^\s*explain\b"),
     ("functions in a language, aggregates, operators, casts and the like",
-     r"^\s*(create|drop|alter)\s+(or\s+replace\s+)?(function|procedure|aggregate|operator|cast|language|transform|routine|access|conversion|statistics"
-     r"|text\s+search|collation|extension|foreign|server|publication|subscription|event|tablespace|large)\b|^\s*(do|call|security)\b"),
-    ("triggers and rules", r"^\s*(create|drop|alter)\s+(or\s+replace\s+)?(constraint\s+)?(trigger|rule)\b|(enable|disable)\s+(\w+\s+)?(trigger|rule)\b"),
-    ("roles and rights", r"^\s*(create|drop|alter)\s+(role|user|group|policy)\b|^\s*(grant|revoke|reassign|set\s+(session\s+)?(role|authorization)"
+     r"^\s*(create|drop|alter)\s+(or\s+replace\s+)?(function|procedure|aggregate|operator|cast|language"
+     r"|transform|routine|access|conversion|statistics"
+     r"|text\s+search|collation|extension|foreign|server|publication|subscription|event|tablespace|large)\b"
+     r"|^\s*(do|call|security)\b"),
+    ("triggers and rules", r"^\s*(create|drop|alter)\s+(or\s+replace\s+)?(constraint\s+)?(trigger|rule)\b"
+                           r"|(enable|disable)\s+(\w+\s+)?(trigger|rule)\b"),
+    ("roles and rights", r"^\s*(create|drop|alter)\s+(role|user|group|policy)\b|^\s*(grant|revoke|reassign"
+                         r"|set\s+(session\s+)?(role|authorization)"
      r"|reset\s+(role|session))\b|\bowner\s+to\b|row\s+level\s+security"),
     ("types of users", r"^\s*(create|drop|alter)\s+type\b"),
-    ("storage and upkeep", r"^\s*(vacuum|analyze|cluster|reindex|checkpoint|lock|load)\b|\bset\s+(storage|statistics|compression|logged|unlogged)\b"
+    ("storage and upkeep", r"^\s*(vacuum|analyze|cluster|reindex|checkpoint|lock|load)\b|\bset\s+(storage"
+                           r"|statistics|compression|logged|unlogged)\b"
      r"|\btablespace\b|^\s*alter\s+(table|index)\s.*\bset\s*\("),
     ("settings", r"^\s*(set|reset|show)\s+(local\s+|session\s+)?(?!transaction|session|constraints|search_path)\w+"),
-    ("inheritance and partitions", r"\binherits\s*\(|\bpartition\s+(by\s+(list|range|hash)|of)\b|\b(attach|detach)\s+partition\b|\b(no\s+)?inherit\b"),
-    ("what the inside looks like", r"\bpg_(?!typeof|sleep|catalog\.)\w+|\b(ctid|xmin|xmax|cmin|cmax|tableoid)\b|\binformation_schema\b|\bpg_catalog\.|::reg\w+\b"),
+    ("inheritance and partitions", r"\binherits\s*\(|\bpartition\s+(by\s+(list|range|hash)|of)\b|\b(attach"
+                                   r"|detach)\s+partition\b|\b(no\s+)?inherit\b"),
+    ("what the inside looks like", r"\bpg_(?!typeof|sleep|catalog\.)\w+|\b(ctid|xmin|xmax|cmin|cmax|tableoid)\b"
+                                   r"|\binformation_schema\b|\bpg_catalog\.|::reg\w+\b"),
     ("types of geometry, networks, ranges, bits, search, xml and money",
-     r"\b(point|box|polygon|lseg|path|circle|line|inet|cidr|macaddr8?|\w+range|tsvector|tsquery|xml|money|bit(\s+varying)?|varbit|txid\w*|pg_lsn|xid8?"
+     r"\b(point|box|polygon|lseg|path|circle|line|inet|cidr|macaddr8?|\w+range|tsvector|tsquery|xml|money"
+     r"|bit(\s+varying)?|varbit|txid\w*|pg_lsn|xid8?"
      r"|cid|oidvector|int2vector|aclitem|xpath\w*|xmltable|anyelement|anyarray)\b(?!\s*(,|\.))|\bB'[01]+'|<->"),
 ]]
 
-CREATES = re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:global\s+|local\s+)?(?:temp\w*\s+|unlogged\s+|recursive\s+|unique\s+|constraint\s+|foreign\s+)*"
-                     r"(?:table|view|materialized\s+view|function|type|domain|sequence|schema|aggregate|operator|procedure|rule|trigger|index|role|user|cast)"
+CREATES = re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:global\s+|local\s+)?(?:temp\w*\s+|unlogged\s+"
+                     r"|recursive\s+|unique\s+|constraint\s+|foreign\s+)*"
+                     r"(?:table|view|materialized\s+view|function|type|domain|sequence|schema|aggregate|operator"
+                     r"|procedure|rule|trigger|index|role|user|cast)"
                      r"\s+(?:concurrently\s+)?(?:if\s+not\s+exists\s+)?(\"[^\"]*\"|[\w.]+|[^\w\s(]+)", re.I)
-WRITES = re.compile(r"\s*(?:insert\s+into|update|delete\s+from|copy|alter\s+table(?:\s+only)?(?:\s+if\s+exists)?|merge\s+into|declare|prepare|alter\s+\w+"
+WRITES = re.compile(r"\s*(?:insert\s+into|update|delete\s+from|copy|alter\s+table(?:\s+only)?(?:\s+if\s+exists)?"
+                    r"|merge\s+into|declare|prepare|alter\s+\w+"
                     r"|truncate(?:\s+table)?)\s+([\w.]+)", re.I)
 NUMBER = re.compile(r"^-?\d+(\.\d+)?([eE][-+]?\d+)?$")
 

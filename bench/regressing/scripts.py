@@ -2,6 +2,8 @@
 
 import re
 
+# What a text between dollars begins and ends with.
+DOLLARS = re.compile(r"\$([A-Za-z_]\w*)?\$")
 # Of psql's own commands those that take the statement before them.
 TAKES = re.compile(r"\\(gset|g|gx)\b\s*(.*)")
 
@@ -91,7 +93,7 @@ class Script:
             elif c in "'\"":
                 self.at = self.end_of_quoted(at, c, "".join(out[-2:]))
                 out.append(text[at:self.at])
-            elif c == "$" and (mark := re.match(r"\$([A-Za-z_]\w*)?\$", text[at:])) and not "".join(out[-1:])[-1:].isalnum():
+            elif c == "$" and not "".join(out[-1:])[-1:].isalnum() and (mark := DOLLARS.match(text, at)):
                 end = text.find(mark.group(0), at + len(mark.group(0)))
                 self.at = len(text) if end < 0 else end + len(mark.group(0))
                 out.append(text[at:self.at])

@@ -1,5 +1,5 @@
-//! Lengths of texts and bytes, and `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL has them. DataFusion's base64 has no padding
-//! and no lines, so it is another text.
+//! Lengths of texts and bytes, and `encode` and `decode` with `hex`, `base64` and `escape`, as PostgreSQL has them.
+//! DataFusion's base64 has no padding and no lines, so it is another text.
 
 use std::sync::Arc;
 

@@ -189,8 +189,10 @@ fn interval(of: &Interval) -> Result<()> {
     let is_text = matches!(value.as_ref(), Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }));
     let precise = leading_precision.is_some() || fractional_seconds_precision.is_some();
     let seconds = matches!(last_field.as_ref().or(leading_field.as_ref()), Some(DateTimeField::Second));
+    let of_lead = leading_precision.is_some()
+        && (!matches!(leading_field, Some(DateTimeField::Second)) || fractional_seconds_precision.is_some());
     refuse(&[
-        (precise && !(seconds && is_text), "a precision of what are no seconds; leave it out"),
+        (of_lead || (precise && !(seconds && is_text)), "a precision in INTERVAL of what are no seconds; leave it out"),
         (
             last_field.is_some() && !is_text,
             "INTERVAL .. TO ..; write the units into the text, as in INTERVAL '1 day 2 hours'",
