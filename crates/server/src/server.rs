@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::connection::{Sink, serve};
 use crate::http::door::{self, Places};
 use crate::http::route::Live;
+use crate::local::{is_of_this_machine, told_to_end};
 use crate::shared::{Limits, Shared, Stop, until};
 use crate::wire::input::Source;
 
@@ -163,31 +164,6 @@ impl Server {
             }
         }
         runtime.shutdown_timeout(AFTER);
-    }
-}
-
-/// Waits for SIGTERM or SIGINT.
-pub(crate) async fn told_to_end() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
-/// Fails for an address that other machines reach: who comes over HTTP says no name and no password.
-pub(crate) fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
-    match address.ip().is_loopback() {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!(
-                "{address} can be reached by other machines, and HTTP asks for no password: listen on an address of \
-                 this machine alone, like 127.0.0.1:8080"
-            ),
-        )),
     }
 }
 
