@@ -150,7 +150,8 @@ export function workers(model) {
           set(
             dot,
             "title",
-            `${workerName(w)}: ${w.state}, ${count(number(w.tasks_run))} tasks, ${count(number(w.stolen))} of them taken ` +
+            `${workerName(w)}: ${w.state}, ${count(number(w.tasks_run))} tasks,` +
+              ` ${count(number(w.stolen))} of them taken ` +
               `from others, ${time(number(w.busy_seconds))} busy`,
           );
         },
