@@ -1,8 +1,8 @@
-//! PostgreSQL's wire: clients of PostgreSQL talk to a [`nearside::Database`].
+//! PostgreSQL's wire and HTTP: clients talk to a [`nearside::Database`].
 //!
 //! [`Server`] listens and serves. Below it: `wire` has the messages, `values` what values look like on the wire,
-//! `statement` and `copy` what of a statement's text the wire has to know, `connection` what a connection does. The
-//! engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has the whole.
+//! `statement` and `copy` what of a statement's text the wire has to know, `connection` what a connection does, `http`
+//! the other door. The engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has the whole.
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {
@@ -22,6 +22,7 @@ mod connection;
 mod copy;
 mod fault;
 mod http;
+mod local;
 mod scram;
 mod server;
 mod shared;

@@ -19,6 +19,7 @@ use crate::attempts::Attempts;
 use crate::connection::{Sink, serve};
 use crate::http::door::{self, Places};
 use crate::http::route::Live;
+use crate::local::is_of_this_machine;
 use crate::shared::{Limits, Shared, Stop, until};
 use crate::tls::Tls;
 use crate::wire::input::Source;
@@ -233,31 +234,6 @@ fn may_listen(addresses: &[SocketAddr], database: &Database, access: &Access, ha
              and its key, or a rule of access with tls = false"
         )),
         false => Ok(()),
-    }
-}
-
-/// Waits for SIGTERM or SIGINT.
-pub(crate) async fn told_to_end() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
-}
-
-/// Fails for an address that other machines reach: HTTP is not encrypted.
-pub(crate) fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
-    match address.ip().is_loopback() {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!(
-                "{address} can be reached by other machines, and HTTP is not encrypted: listen on an address of this \
-                 machine alone, like 127.0.0.1:8080"
-            ),
-        )),
     }
 }
 

@@ -24,6 +24,7 @@ use super::look::VERSION;
 use super::page;
 use super::route::{only, unknown};
 use crate::fault::codes;
+use crate::local::{is_of_this_machine, told_to_end};
 use crate::shared::Stop;
 
 /// How long a state may be.
@@ -63,7 +64,7 @@ impl Player {
     /// # Errors
     /// The file is none of states, in the order of their times; an address that other machines reach, or that is taken.
     pub fn start(path: &Path, listen: SocketAddr) -> io::Result<Player> {
-        crate::server::is_of_this_machine(&listen)?;
+        is_of_this_machine(&listen)?;
         let run = Run::open(path)?;
         let states = run.places.len();
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("player").enable_all().build()?;
@@ -89,7 +90,7 @@ impl Player {
     /// # Errors
     /// Signals cannot be listened for.
     pub fn wait_for_signal(self) -> io::Result<()> {
-        self.runtime.block_on(crate::server::told_to_end())?;
+        self.runtime.block_on(told_to_end())?;
         self.stop();
         Ok(())
     }

@@ -48,9 +48,20 @@ function ask(title, words, sqlOf, fields) {
   const shown = h("pre", { class: "sql" });
   const go = h("button", { type: "submit", class: "go" }, "Run");
   const show = () => say(shown, sqlOf());
-  const form = h("form", { method: "dialog", oninput: show, onchange: show },
-    h("h2", { id: "ask-title" }, title), h("p", { class: "quiet" }, words), ...fields, shown,
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Leave it"), go));
+  const form = h(
+    "form",
+    { method: "dialog", oninput: show, onchange: show },
+    h("h2", { id: "ask-title" }, title),
+    h("p", { class: "quiet" }, words),
+    ...fields,
+    shown,
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Leave it"),
+      go,
+    ),
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     go.disabled = true;
@@ -67,12 +78,28 @@ function ask(title, words, sqlOf, fields) {
 /** Asks where a column, or its table, is to lie. */
 export function askPlacement(column, nodes) {
   const option = (value, text) => h("option", { value }, text);
-  const what = h("select", { id: "ask-what" }, option("column", `only ${column.column}`), option("table", `all of ${called(column)}`));
-  const where = h("select", { id: "ask-where" },
+  const what = h(
+    "select",
+    { id: "ask-what" },
+    option("column", `only ${column.column}`),
+    option("table", `all of ${called(column)}`),
+  );
+  const where = h(
+    "select",
+    { id: "ask-where" },
     ...nodes.filter((n) => n.usable).map((n) => option(`node(${n.node})`, `on node ${n.node}`)),
-    option("ivp", "in ranges over all nodes"), option("interleaved", "page by page over all nodes"),
-    option("replicated", "a copy on each node"), option("other", "as I say"));
-  const said = h("input", { id: "ask-said", type: "text", value: column.placement ?? "", autocomplete: "off", spellcheck: "false" });
+    option("ivp", "in ranges over all nodes"),
+    option("interleaved", "page by page over all nodes"),
+    option("replicated", "a copy on each node"),
+    option("other", "as I say"),
+  );
+  const said = h("input", {
+    id: "ask-said",
+    type: "text",
+    value: column.placement ?? "",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
   const own = h("label", { class: "field" }, "Placement", said);
   const sqlOf = () => {
     own.hidden = where.value !== "other";
@@ -81,14 +108,20 @@ export function askPlacement(column, nodes) {
     const of = what.value === "column" ? ` ALTER COLUMN ${quoted(column.column)}` : "";
     return `${table}${of} SET PLACEMENT ${literal(text)}`;
   };
-  ask(`Place ${called(column)}.${column.column}`,
-    `It lies as ${column.placement ?? "its table says"}. What a user has placed, the placer leaves there.`, sqlOf,
-    [h("label", { class: "field" }, "What", what), h("label", { class: "field" }, "Where", where), own]);
+  ask(
+    `Place ${called(column)}.${column.column}`,
+    `It lies as ${column.placement ?? "its table says"}. What a user has placed, the placer leaves there.`,
+    sqlOf,
+    [h("label", { class: "field" }, "What", what), h("label", { class: "field" }, "Where", where), own],
+  );
 }
 
 /** Asks whether a decision of the placer is to be undone. */
 export function askUndo(entry) {
-  ask(`Undo decision ${entry.number}`,
+  ask(
+    `Undo decision ${entry.number}`,
     `${entry.table}.${entry.column} goes back to ${entry.from_placement}, and the placer does not decide so again.`,
-    () => `ALTER SYSTEM UNDO PLACEMENT ${Number(entry.number)}`, []);
+    () => `ALTER SYSTEM UNDO PLACEMENT ${Number(entry.number)}`,
+    [],
+  );
 }

@@ -24,7 +24,8 @@ export function s(tag, attributes = {}, ...children) {
 /** Sets an attribute where it is another; null and false take it away. */
 export function set(element, name, value) {
   if (value === null || value === undefined || value === false) element.removeAttribute(name);
-  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value === true ? "" : String(value));
+  else if (element.getAttribute(name) !== String(value))
+    element.setAttribute(name, value === true ? "" : String(value));
 }
 
 /** Sets an element's text where it is another. */

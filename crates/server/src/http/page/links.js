@@ -27,7 +27,10 @@ export function links(model, chosen) {
     const arcs = s("g", { class: "arcs" });
     const dots = s("g", { class: "dots" });
     const words = h("figcaption");
-    parent.append(s("svg", { viewBox: "0 0 400 400", role: "img", "aria-labelledby": "links-words" }, arcs, dots), words);
+    parent.append(
+      s("svg", { viewBox: "0 0 400 400", role: "img", "aria-labelledby": "links-words" }, arcs, dots),
+      words,
+    );
     words.id = "links-words";
     parent.parts = { arcs, dots, words };
   }
@@ -38,21 +41,30 @@ export function links(model, chosen) {
   meant.sort((a, b) => b.rate - a.rate);
   const most = Math.max(1, meant[0]?.rate ?? 0);
   const far = nodes.length > 12 ? 176 : 160;
-  list(arcs, meant.slice(0, ARCS), (t) => `${t.from}>${t.to}`, () => s("path", {}, s("title")), (element, t) => {
-    const [a, b] = [point(at.get(t.from), nodes.length, far - 14), point(at.get(t.to), nodes.length, far - 14)];
-    // Both directions bend to their own side.
-    const [mx, my] = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
-    const pull = [mx + (200 - mx) * 0.55 + (b[1] - a[1]) * 0.06, my + (200 - my) * 0.55 - (b[0] - a[0]) * 0.06];
-    set(element, "d", `M ${fixed(a)} Q ${fixed(pull)} ${fixed(b)}`);
-    set(element, "stroke-width", (0.6 + (nodes.length > 12 ? 5 : 9) * (t.rate / most)).toFixed(2));
-    variable(element, "--hue", hue(t.from, nodes));
-    variable(element, "--strength", (0.25 + 0.6 * (t.rate / most)).toFixed(2));
-    const link = model.hops.get(`${t.from}>${t.to}`);
-    const way = link?.hops ? `, ${link.hops}` : "";
-    say(element.firstChild, `from node ${t.from} to node ${t.to}${way}: ${rate(t.rate)}`);
-  });
+  list(
+    arcs,
+    meant.slice(0, ARCS),
+    (t) => `${t.from}>${t.to}`,
+    () => s("path", {}, s("title")),
+    (element, t) => {
+      const [a, b] = [point(at.get(t.from), nodes.length, far - 14), point(at.get(t.to), nodes.length, far - 14)];
+      // Both directions bend to their own side.
+      const [mx, my] = [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
+      const pull = [mx + (200 - mx) * 0.55 + (b[1] - a[1]) * 0.06, my + (200 - my) * 0.55 - (b[0] - a[0]) * 0.06];
+      set(element, "d", `M ${fixed(a)} Q ${fixed(pull)} ${fixed(b)}`);
+      set(element, "stroke-width", (0.6 + (nodes.length > 12 ? 5 : 9) * (t.rate / most)).toFixed(2));
+      variable(element, "--hue", hue(t.from, nodes));
+      variable(element, "--strength", (0.25 + 0.6 * (t.rate / most)).toFixed(2));
+      const link = model.hops.get(`${t.from}>${t.to}`);
+      const way = link?.hops ? `, ${link.hops}` : "";
+      say(element.firstChild, `from node ${t.from} to node ${t.to}${way}: ${rate(t.rate)}`);
+    },
+  );
   const top = Math.max(1, ...nodes.map((n) => n.served));
-  list(dots, nodes, (n) => n.node,
+  list(
+    dots,
+    nodes,
+    (n) => n.node,
     () => s("g", {}, s("circle"), s("text", { "text-anchor": "middle", "dominant-baseline": "central" })),
     (element, n) => {
       const [circle, text] = element.children;
@@ -67,11 +79,15 @@ export function links(model, chosen) {
       set(text, "y", ty.toFixed(1));
       say(text, String(n.node));
       set(element, "class", chosen === n.node ? "chosen" : null);
-    });
+    },
+  );
   const all = meant.reduce((sum, t) => sum + t.rate, 0);
   const of = chosen === null ? "between nodes" : `to and from node ${chosen}`;
   const [first] = meant;
-  say(words, first
-    ? `${rate(all)} ${of}; most from node ${first.from} to node ${first.to}, ${rate(first.rate)}`
-    : `Nothing crosses ${of} now`);
+  say(
+    words,
+    first
+      ? `${rate(all)} ${of}; most from node ${first.from} to node ${first.to}, ${rate(first.rate)}`
+      : `Nothing crosses ${of} now`,
+  );
 }

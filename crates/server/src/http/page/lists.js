@@ -8,7 +8,10 @@ import { bytes, count, number, percent, rate, time } from "./words.js";
 /** Rows with these parts, each an element of its own; `draw` fills them. */
 function rows(id, items, key, parts, draw, empty) {
   const parent = by(id);
-  list(parent, items.length ? items : [{ isEmpty: true }], (item) => (item.isEmpty ? "empty" : key(item)),
+  list(
+    parent,
+    items.length ? items : [{ isEmpty: true }],
+    (item) => (item.isEmpty ? "empty" : key(item)),
     (item) => {
       if (item.isEmpty) return h("p", { class: "quiet", role: "listitem" }, empty);
       const made = Object.fromEntries(parts.map((name) => [name, h("span", { class: name })]));
@@ -16,7 +19,8 @@ function rows(id, items, key, parts, draw, empty) {
       element.parts = made;
       return element;
     },
-    (element, item) => (item.isEmpty ? undefined : draw(element.parts, item, element)));
+    (element, item) => (item.isEmpty ? undefined : draw(element.parts, item, element)),
+  );
 }
 
 /** A button in a part, made once. */
@@ -42,37 +46,66 @@ function two(part, near, far, told) {
 /** Statements that run. */
 export function statements(model, isLive) {
   const all = [...(model.state.statements ?? [])].sort((a, b) => b.age_seconds - a.age_seconds);
-  rows("statement-rows", all, (of) => of.statement_time, ["sql", "progress", "reach", "about", "act"], (parts, of) => {
-    const [done, left] = [number(of.tasks_run), number(of.queued)];
-    const [near, far] = [number(of.bytes_local), number(of.bytes_remote)];
-    say(parts.sql, of.sql ?? "");
-    set(parts.sql, "title", of.sql ?? "");
-    two(parts.progress, done, left, `${count(done)} tasks done, ${count(left)} entries queued`);
-    two(parts.reach, near, far, `${bytes(near)} touched on their node, ${bytes(far)} on others`);
-    const reach = near + far > 0 ? `, ${bytes(near + far)}, ${percent(far / (near + far))} remote` : "";
-    say(parts.about, `${time(of.age_seconds)}, ${count(done)} tasks done, ${count(left)} queued${reach}, holds ${bytes(number(of.memory_bytes))}`);
-    button(parts.act, "Cancel", `Cancel ${of.sql ?? ""}`, () => cancel(of.statement_time), isLive);
-  }, "Nothing runs.");
+  rows(
+    "statement-rows",
+    all,
+    (of) => of.statement_time,
+    ["sql", "progress", "reach", "about", "act"],
+    (parts, of) => {
+      const [done, left] = [number(of.tasks_run), number(of.queued)];
+      const [near, far] = [number(of.bytes_local), number(of.bytes_remote)];
+      say(parts.sql, of.sql ?? "");
+      set(parts.sql, "title", of.sql ?? "");
+      two(parts.progress, done, left, `${count(done)} tasks done, ${count(left)} entries queued`);
+      two(parts.reach, near, far, `${bytes(near)} touched on their node, ${bytes(far)} on others`);
+      const reach = near + far > 0 ? `, ${bytes(near + far)}, ${percent(far / (near + far))} remote` : "";
+      say(
+        parts.about,
+        `${time(of.age_seconds)}, ${count(done)} tasks done, ${count(left)} queued${reach}, ` +
+          `holds ${bytes(number(of.memory_bytes))}`,
+      );
+      button(parts.act, "Cancel", `Cancel ${of.sql ?? ""}`, () => cancel(of.statement_time), isLive);
+    },
+    "Nothing runs.",
+  );
 }
 
 /** What the placer and users have placed, and why. */
 export function placements(model, isLive) {
   const log = (model.state.placement_log ?? []).map((of) => ({ ...of, id: `log ${of.number}` }));
-  const changes = (model.state.placement_changes ?? []).map((of) => ({ ...of, id: `change ${of.at} ${of.table}`, isChange: true }));
-  rows("placement-rows", [...log, ...changes], (of) => of.id, ["what", "ways", "why", "outcome", "act"], (parts, of, element) => {
-    say(parts.what, of.isChange ? `${of.table ?? ""}` : `${of.number}. ${of.table ? `${of.table}.${of.column}` : "the placer"}`);
-    say(parts.ways, `${of.from_placement ?? "?"} → ${of.to_placement ?? "?"}`);
-    const gain = of.achieved_gain ?? of.predicted_gain;
-    const gains = gain ? `, ${number(gain).toFixed(2)}x ${of.achieved_gain ? "achieved" : "expected"}` : "";
-    const moved = number(of.bytes ?? of.moved_bytes);
-    say(parts.why, of.isChange ? `by a user, ${bytes(moved)} moved in ${time(number(of.seconds))}${of.error ? `: ${of.error}` : ""}`
-      : `${of.why ?? ""}; ${bytes(moved)}${gains}${of.error ? `: ${of.error}` : ""}`);
-    const outcome = of.isChange ? (of.error ? "failed" : "changed") : of.outcome ?? "";
-    say(parts.outcome, `${outcome}${of.at ? `, ${clock(of.at)}` : ""}`);
-    set(element, "data-outcome", outcome);
-    const mayUndo = !of.isChange && isLive && (outcome === "done" || outcome === "moving");
-    button(parts.act, "Undo", `Undo decision ${of.number}`, () => askUndo(of), mayUndo);
-  }, "Nothing was moved yet.");
+  const changes = (model.state.placement_changes ?? []).map((of) => ({
+    ...of,
+    id: `change ${of.at} ${of.table}`,
+    isChange: true,
+  }));
+  rows(
+    "placement-rows",
+    [...log, ...changes],
+    (of) => of.id,
+    ["what", "ways", "why", "outcome", "act"],
+    (parts, of, element) => {
+      say(
+        parts.what,
+        of.isChange ? `${of.table ?? ""}` : `${of.number}. ${of.table ? `${of.table}.${of.column}` : "the placer"}`,
+      );
+      say(parts.ways, `${of.from_placement ?? "?"} → ${of.to_placement ?? "?"}`);
+      const gain = of.achieved_gain ?? of.predicted_gain;
+      const gains = gain ? `, ${number(gain).toFixed(2)}x ${of.achieved_gain ? "achieved" : "expected"}` : "";
+      const moved = number(of.bytes ?? of.moved_bytes);
+      say(
+        parts.why,
+        of.isChange
+          ? `by a user, ${bytes(moved)} moved in ${time(number(of.seconds))}${of.error ? `: ${of.error}` : ""}`
+          : `${of.why ?? ""}; ${bytes(moved)}${gains}${of.error ? `: ${of.error}` : ""}`,
+      );
+      const outcome = of.isChange ? (of.error ? "failed" : "changed") : (of.outcome ?? "");
+      say(parts.outcome, `${outcome}${of.at ? `, ${clock(of.at)}` : ""}`);
+      set(element, "data-outcome", outcome);
+      const mayUndo = !of.isChange && isLive && (outcome === "done" || outcome === "moving");
+      button(parts.act, "Undo", `Undo decision ${of.number}`, () => askUndo(of), mayUndo);
+    },
+    "Nothing was moved yet.",
+  );
   const advice = model.state.advice ?? [];
   const said = by("advice");
   said.hidden = advice.length === 0;
@@ -85,6 +118,8 @@ function clock(at) {
   return found ? found[0] : at;
 }
 
+const workerName = (w) => `worker ${w.worker}${w.cpu === undefined ? "" : ` on cpu ${w.cpu}`}`;
+
 /** Workers by what they do, group by group. */
 export function workers(model) {
   const groups = model.state.thread_groups ?? [];
@@ -93,7 +128,10 @@ export function workers(model) {
   for (const worker of model.state.workers ?? []) of.set(worker.node, [...(of.get(worker.node) ?? []), worker]);
   by("workers").hidden = of.size === 0;
   const nodes = [...of.keys()].sort((a, b) => a - b);
-  list(by("worker-groups"), nodes, (node) => node,
+  list(
+    by("worker-groups"),
+    nodes,
+    (node) => node,
     () => h("div", { class: "group" }, h("strong"), h("span", { class: "dots" }), h("span", { class: "quiet" })),
     (element, node) => {
       const [name, dots, words] = element.children;
@@ -102,13 +140,32 @@ export function workers(model) {
       const sum = (what) => mine.reduce((s, group) => s + number(group[what]), 0);
       variable(element, "--hue", hue(node, model.nodes));
       say(name, `Node ${node}`);
-      list(dots, all, (w) => w.worker, () => h("i"), (dot, w) => {
-        set(dot, "data-state", w.state);
-        set(dot, "title", `worker ${w.worker}${w.cpu === undefined ? "" : ` on cpu ${w.cpu}`}: ${w.state}, ${count(number(w.tasks_run))} tasks, ${count(number(w.stolen))} of them taken from others, ${time(number(w.busy_seconds))} busy`);
-      });
+      list(
+        dots,
+        all,
+        (w) => w.worker,
+        () => h("i"),
+        (dot, w) => {
+          set(dot, "data-state", w.state);
+          set(
+            dot,
+            "title",
+            `${workerName(w)}: ${w.state}, ${count(number(w.tasks_run))} tasks,` +
+              ` ${count(number(w.stolen))} of them taken ` +
+              `from others, ${time(number(w.busy_seconds))} busy`,
+          );
+        },
+      );
       const working = all.filter((w) => w.state === "working").length;
-      say(words, `${working} of ${all.length} work; queued ${count(sum("queued_stealable"))} for anyone, ${count(sum("queued_hard"))} for this node, ${count(sum("queued_private"))} of workers; ${count(sum("tasks_run"))} tasks so far, ${count(sum("stolen"))} taken from others`);
-    });
+      say(
+        words,
+        `${working} of ${all.length} work; queued ${count(sum("queued_stealable"))} ` +
+          `for anyone, ${count(sum("queued_hard"))} for this node, ${count(sum("queued_private"))} ` +
+          `of workers; ${count(sum("tasks_run"))} tasks so far, ${count(sum("stolen"))} ` +
+          `taken from others`,
+      );
+    },
+  );
 }
 
 /** Units: commands of each beside the mean, and cycles that moved keys. */
@@ -116,27 +173,59 @@ export function units(model) {
   const all = model.state.units ?? [];
   by("units").hidden = all.length === 0;
   const most = Math.max(1, ...all.map((u) => number(u.commands)));
-  list(by("unit-bars"), all, (u) => u.unit, () => h("i"), (bar, u) => {
-    variable(bar, "--share", (number(u.commands) / most).toFixed(3));
-    variable(bar, "--hue", hue(u.node, model.nodes));
-    set(bar, "title", `unit ${u.unit} on node ${u.node}: ${count(number(u.commands))} commands, ${count(number(u.keys))} keys`);
-  });
-  rows("balancing-rows", model.state.balancing ?? [], (of) => `${of.at} ${of.object}`, ["what", "why", "outcome"], (parts, of) => {
-    say(parts.what, of.table ?? `object ${of.object}`);
-    say(parts.why, `${of.algorithm ?? ""}: ${count(number(of.ranges))} ranges, ${count(number(of.keys))} keys moved in ${time(number(of.seconds))}; deviation was ${number(of.deviation).toFixed(2)}`);
-    say(parts.outcome, of.error ?? clock(of.at ?? ""));
-  }, "No keys had to move.");
+  list(
+    by("unit-bars"),
+    all,
+    (u) => u.unit,
+    () => h("i"),
+    (bar, u) => {
+      variable(bar, "--share", (number(u.commands) / most).toFixed(3));
+      variable(bar, "--hue", hue(u.node, model.nodes));
+      set(
+        bar,
+        "title",
+        `unit ${u.unit} on node ${u.node}: ${count(number(u.commands))} commands, ${count(number(u.keys))} keys`,
+      );
+    },
+  );
+  rows(
+    "balancing-rows",
+    model.state.balancing ?? [],
+    (of) => `${of.at} ${of.object}`,
+    ["what", "why", "outcome"],
+    (parts, of) => {
+      say(parts.what, of.table ?? `object ${of.object}`);
+      say(
+        parts.why,
+        `${of.algorithm ?? ""}: ${count(number(of.ranges))} ranges, ${count(number(of.keys))} ` +
+          `keys moved in ${time(number(of.seconds))}; deviation was ${number(of.deviation).toFixed(2)}`,
+      );
+      say(parts.outcome, of.error ?? clock(of.at ?? ""));
+    },
+    "No keys had to move.",
+  );
 }
 
 /** Transactions that are open, and small writes. */
 export function transactions(model) {
   by("transactions").hidden = model.state.transactions === undefined;
-  rows("transaction-rows", model.state.transactions ?? [], (of) => of.id, ["what", "why", "outcome"], (parts, of) => {
-    say(parts.what, `${of.id}`);
-    const waits = of.waits_for === undefined ? "" : `, waits for ${of.waits_for}`;
-    say(parts.why, `${of.statement ?? "no statement"}; ${(of.level ?? "").toLowerCase()}, ${count(number(of.written_rows))} rows written${waits}`);
-    say(parts.outcome, `${of.state}, ${time(number(of.age_seconds))}`);
-  }, "None is open.");
+  rows(
+    "transaction-rows",
+    model.state.transactions ?? [],
+    (of) => of.id,
+    ["what", "why", "outcome"],
+    (parts, of) => {
+      say(parts.what, `${of.id}`);
+      const waits = of.waits_for === undefined ? "" : `, waits for ${of.waits_for}`;
+      say(
+        parts.why,
+        `${of.statement ?? "no statement"}; ${(of.level ?? "").toLowerCase()}, ${count(number(of.written_rows))} ` +
+          `rows written${waits}`,
+      );
+      say(parts.outcome, `${of.state}, ${time(number(of.age_seconds))}`);
+    },
+    "None is open.",
+  );
 }
 
 /** The log and checkpoints of a database in a folder, and small writes that are not merged. */
@@ -144,22 +233,39 @@ export function log(model) {
   const [of] = model.state.durability ?? [];
   const deltas = model.state.deltas ?? [];
   by("log").hidden = model.state.durability === undefined;
-  const facts = of ? [
-    ["Folder", of.folder],
-    ["Commits", `${count(number(of.last_record))}, ${count(number(of.durable_record))} on the disk`],
-    ["Log behind the checkpoint", `${bytes(number(of.log_bytes))}, ${count(number(of.syncs))} syncs`],
-    ["Last checkpoint", of.checkpoint_at ? `${of.checkpoint_at}, ${bytes(number(of.checkpoint_bytes))} in ${time(number(of.checkpoint_seconds))}` : "none by this process"],
-    ["Kept to go back", of.history_bytes ? bytes(number(of.history_bytes)) : "nothing"],
-    ["Not read yet", `${count(number(of.unread_columns))} columns`],
-    ...(of.error ? [["Nothing is written any more", of.error]] : []),
-  ] : [["Folder", "none: the database is in memory alone"]];
+  const facts = of
+    ? [
+        ["Folder", of.folder],
+        ["Commits", `${count(number(of.last_record))}, ${count(number(of.durable_record))} on the disk`],
+        ["Log behind the checkpoint", `${bytes(number(of.log_bytes))}, ${count(number(of.syncs))} syncs`],
+        [
+          "Last checkpoint",
+          of.checkpoint_at
+            ? `${of.checkpoint_at}, ${bytes(number(of.checkpoint_bytes))} in ${time(number(of.checkpoint_seconds))}`
+            : "none by this process",
+        ],
+        ["Kept to go back", of.history_bytes ? bytes(number(of.history_bytes)) : "nothing"],
+        ["Not read yet", `${count(number(of.unread_columns))} columns`],
+        ...(of.error ? [["Nothing is written any more", of.error]] : []),
+      ]
+    : [["Folder", "none: the database is in memory alone"]];
   for (const d of deltas) {
-    facts.push([`Small writes of ${d.table}`, `${count(number(d.live_rows))} rows, ${bytes(number(d.bytes))}, ${count(number(d.merges))} merges${d.last_failure ? `: ${d.last_failure}` : ""}`]);
+    facts.push([
+      `Small writes of ${d.table}`,
+      `${count(number(d.live_rows))} rows, ${bytes(number(d.bytes))}, ${count(number(d.merges))} merges` +
+        (d.last_failure ? `: ${d.last_failure}` : ""),
+    ]);
   }
-  list(by("log-figures"), facts, ([name]) => name, () => h("div", {}, h("dt"), h("dd")), (element, [name, value]) => {
-    say(element.firstChild, name);
-    say(element.lastChild, value);
-  });
+  list(
+    by("log-figures"),
+    facts,
+    ([name]) => name,
+    () => h("div", {}, h("dt"), h("dd")),
+    (element, [name, value]) => {
+      say(element.firstChild, name);
+      say(element.lastChild, value);
+    },
+  );
 }
 
 /** The figures at the top. */
@@ -172,8 +278,14 @@ export function figures(model) {
     ["stored", `${bytes(f.stored)} of ${bytes(f.memory)}`],
     ["machine", `${model.nodes.length} ${model.nodes.length === 1 ? "node" : "nodes"}, ${f.cpus} cpus`],
   ];
-  list(by("figures"), all, ([name]) => name, () => h("div", {}, h("dt"), h("dd")), (element, [name, value]) => {
-    say(element.firstChild, name);
-    say(element.lastChild, value);
-  });
+  list(
+    by("figures"),
+    all,
+    ([name]) => name,
+    () => h("div", {}, h("dt"), h("dd")),
+    (element, [name, value]) => {
+      say(element.firstChild, name);
+      say(element.lastChild, value);
+    },
+  );
 }

@@ -22,13 +22,16 @@ function tile(n) {
     far: h("span", { class: "far" }),
     stored: h("span", { class: "stored" }),
   };
-  const element = h("article", { class: "node", tabindex: 0 },
+  const element = h(
+    "article",
+    { class: "node", tabindex: 0 },
     h("header", {}, parts.name, parts.cpus),
     s("svg", { class: "spark", viewBox: "0 0 60 20", preserveAspectRatio: "none", "aria-hidden": "true" }, area, line),
     h("p", { class: "now" }, parts.rate, parts.about),
     h("div", { class: "meter reach", role: "img" }, parts.near, parts.far),
     h("div", { class: "meter memory", role: "img" }, parts.stored),
-    parts.memory);
+    parts.memory,
+  );
   element.parts = { ...parts, line, area };
   element.dataset.node = n.node;
   return element;
@@ -52,7 +55,8 @@ function drawn(element, n, most, nodes, chosen) {
   const full = n.memory > 0 ? n.stored / n.memory : 0;
   say(memory, nodes.length > 12 ? `${bytes(n.stored)}, ${percent(full)}` : `${bytes(n.stored)} of ${bytes(n.memory)}`);
   const held = n.held.filter((m) => m.bytes > 0).map((m) => `${m.kind} ${bytes(m.bytes)}`);
-  const controllers = n.read === null ? "not counted on this machine" : `${rate(n.read)} read, ${rate(n.written)} written`;
+  const controllers =
+    n.read === null ? "not counted on this machine" : `${rate(n.read)} read, ${rate(n.written)} written`;
   const told = [
     `Node ${n.node}${n.package === undefined || n.package === null ? "" : `, package ${n.package}`}`,
     `its cpus touch ${rate(n.local)} here and ${rate(n.remote)} elsewhere`,
@@ -66,7 +70,9 @@ function drawn(element, n, most, nodes, chosen) {
   set(element, "aria-label", told);
   set(element, "aria-current", chosen === n.node ? "true" : null);
   const top = Math.max(most, 1);
-  const points = n.history.map((v, i) => `${60 - n.history.length + i + 0.5},${(19 - 18 * Math.min(1, v / top)).toFixed(2)}`);
+  const points = n.history.map(
+    (v, i) => `${60 - n.history.length + i + 0.5},${(19 - 18 * Math.min(1, v / top)).toFixed(2)}`,
+  );
   set(line, "points", points.join(" "));
   const from = 60 - n.history.length + 0.5;
   set(area, "points", points.length > 1 ? `${from},20 ${points.join(" ")} 59.5,20` : "");
@@ -99,13 +105,28 @@ export function nodes(model, chosen, choose) {
   }
   const together = [...packages.values()].some((of) => of.length > 1) && packages.size > 1;
   const groups = together ? [...packages] : [["all", all]];
-  list(parent, groups, ([key]) => `${together} ${key}`,
+  list(
+    parent,
+    groups,
+    ([key]) => `${together} ${key}`,
     ([key]) => {
       const inner = h("div", { class: "tiles" });
-      const element = h("div", { class: together ? "package together" : "package" },
-        together ? h("h3", {}, `Package ${key}`) : null, inner);
+      const element = h(
+        "div",
+        { class: together ? "package together" : "package" },
+        together ? h("h3", {}, `Package ${key}`) : null,
+        inner,
+      );
       element.inner = inner;
       return element;
     },
-    (element, [, of]) => list(element.inner, of, (n) => n.node, tile, (e, n) => drawn(e, n, most, all, chosen)));
+    (element, [, of]) =>
+      list(
+        element.inner,
+        of,
+        (n) => n.node,
+        tile,
+        (e, n) => drawn(e, n, most, all, chosen),
+      ),
+  );
 }

@@ -49,16 +49,51 @@ export class Follower {
       const now = summed(rows(name), key, value);
       return new Map([...now].map(([k, v]) => [k, before ? per(v, then.get(k)) : 0]));
     };
-    const served = rates("traffic", (t) => t.from_node, (t) => t.bytes);
-    const away = rates("traffic", (t) => (t.from_node === t.to_node ? -1 : t.from_node), (t) => t.bytes);
-    const local = rates("thread_groups", (g) => g.node, (g) => g.bytes_local);
-    const remote = rates("thread_groups", (g) => g.node, (g) => g.bytes_remote);
-    const busy = rates("workers", (w) => w.node, (w) => w.busy_seconds);
-    const workers = summed(rows("workers"), (w) => w.node, () => 1);
-    const queued = summed(rows("thread_groups"), (g) => g.node,
-      (g) => number(g.queued_stealable) + number(g.queued_hard) + number(g.queued_private));
-    const read = rates("nodes", (n) => n.node, (n) => n.memory_read_bytes);
-    const written = rates("nodes", (n) => n.node, (n) => n.memory_written_bytes);
+    const served = rates(
+      "traffic",
+      (t) => t.from_node,
+      (t) => t.bytes,
+    );
+    const away = rates(
+      "traffic",
+      (t) => (t.from_node === t.to_node ? -1 : t.from_node),
+      (t) => t.bytes,
+    );
+    const local = rates(
+      "thread_groups",
+      (g) => g.node,
+      (g) => g.bytes_local,
+    );
+    const remote = rates(
+      "thread_groups",
+      (g) => g.node,
+      (g) => g.bytes_remote,
+    );
+    const busy = rates(
+      "workers",
+      (w) => w.node,
+      (w) => w.busy_seconds,
+    );
+    const workers = summed(
+      rows("workers"),
+      (w) => w.node,
+      () => 1,
+    );
+    const queued = summed(
+      rows("thread_groups"),
+      (g) => g.node,
+      (g) => number(g.queued_stealable) + number(g.queued_hard) + number(g.queued_private),
+    );
+    const read = rates(
+      "nodes",
+      (n) => n.node,
+      (n) => n.memory_read_bytes,
+    );
+    const written = rates(
+      "nodes",
+      (n) => n.node,
+      (n) => n.memory_written_bytes,
+    );
     const own = new Map(this.links.filter((l) => l.from_node === l.to_node).map((l) => [l.to_node, l]));
     const nodes = rows("nodes").map((n) => ({
       node: n.node,
@@ -75,7 +110,9 @@ export class Follower {
       queued: queued.get(n.node) ?? 0,
       read: n.memory_read_bytes === undefined ? null : read.get(n.node),
       written: n.memory_written_bytes === undefined ? null : written.get(n.node),
-      held: rows("memory").filter((m) => m.node === n.node).map((m) => ({ kind: m.kind, bytes: number(m.bytes) })),
+      held: rows("memory")
+        .filter((m) => m.node === n.node)
+        .map((m) => ({ kind: m.kind, bytes: number(m.bytes) })),
       most: number(n.bandwidth ?? own.get(n.node)?.read_bytes_per_second),
     }));
     for (const n of nodes) {
@@ -88,7 +125,10 @@ export class Follower {
     const pair = (t) => `${t.from_node}>${t.to_node}`;
     const crossing = rates("traffic", pair, (t) => t.bytes);
     const traffic = rows("traffic").map((t) => ({
-      from: t.from_node, to: t.to_node, rate: crossing.get(pair(t)) ?? 0, bytes: number(t.bytes),
+      from: t.from_node,
+      to: t.to_node,
+      rate: crossing.get(pair(t)) ?? 0,
+      bytes: number(t.bytes),
     }));
     const name = (t) => `${t.table}\u0000${t.column}`;
     const heat = rates("column_traffic", name, (t) => t.bytes);

@@ -38,9 +38,16 @@ function row() {
     rate: h("span", { class: "number quiet" }),
   };
   const place = h("button", { type: "button", class: "plain" }, "Place");
-  const element = h("div", { class: "column", role: "listitem" },
-    h("span", { class: "who" }, parts.name, parts.kind), parts.size, parts.lies, parts.placement,
-    h("span", { class: "heats" }, parts.heat, parts.rate), place);
+  const element = h(
+    "div",
+    { class: "column", role: "listitem" },
+    h("span", { class: "who" }, parts.name, parts.kind),
+    parts.size,
+    parts.lies,
+    parts.placement,
+    h("span", { class: "heats" }, parts.heat, parts.rate),
+    place,
+  );
   place.addEventListener("click", () => askPlacement(element.column, element.nodes));
   element.parts = { ...parts, place };
   return element;
@@ -50,10 +57,16 @@ function row() {
 function lies(element, places, nodes) {
   const sum = [...places.values()].reduce((all, of) => all + of, 0);
   const shown = [...places].filter(([, of]) => of > 0).sort((a, b) => a[0] - b[0]);
-  list(element, shown, ([node]) => node, () => h("i"), (piece, [node, of]) => {
-    variable(piece, "--share", (of / sum).toFixed(4));
-    variable(piece, "--hue", hue(node, nodes));
-  });
+  list(
+    element,
+    shown,
+    ([node]) => node,
+    () => h("i"),
+    (piece, [node, of]) => {
+      variable(piece, "--share", (of / sum).toFixed(4));
+      variable(piece, "--hue", hue(node, nodes));
+    },
+  );
   const told = shown.map(([node, of]) => `node ${node}: ${bytes(of)}`).join(", ") || "nowhere yet";
   set(element, "title", told);
   set(element, "aria-label", told);
@@ -106,24 +119,43 @@ export function tables(model, chosen, isLive) {
   const fits = (c) => !text || `${called(c)}.${c.column}`.toLowerCase().includes(text);
   const here = (c) => chosen === null || (c.places.get(chosen) ?? 0) > 0;
   const found = model.columns.filter((c) => fits(c) && here(c));
-  const name = (a, b) => called(a).localeCompare(called(b)) || a.column.localeCompare(b.column, "en", { numeric: true });
+  const name = (a, b) =>
+    called(a).localeCompare(called(b)) || a.column.localeCompare(b.column, "en", { numeric: true });
   found.sort((a, b) => (wanted.byHeat ? b.heat - a.heat || b.read - a.read || name(a, b) : name(a, b)));
   const most = Math.max(0, ...model.columns.map((c) => c.heat));
   const shown = wanted.all ? found : found.slice(0, SHOWN);
   const items = [...partsOf(shown, model).map((of) => ({ of })), ...shown];
-  list(by("columns"), items, (c) => (c.of ? `parts ${c.of.key}` : c.key),
-    (c) => (c.of ? h("div", { class: "parts", role: "listitem" }, h("span", { class: "name" }), h("span", { class: "part-bars" })) : row()),
+  list(
+    by("columns"),
+    items,
+    (c) => (c.of ? `parts ${c.of.key}` : c.key),
+    (c) =>
+      c.of
+        ? h(
+            "div",
+            { class: "parts", role: "listitem" },
+            h("span", { class: "name" }),
+            h("span", { class: "part-bars" }),
+          )
+        : row(),
     (element, c) => {
       if (!c.of) return drawn(element, c, model, most, isLive);
       say(element.firstChild, `parts of ${c.of.name}`);
-      list(element.lastChild, [...c.of.parts], ([part]) => part, () => h("span", { class: "lies", role: "img" }),
-        (bar, [, of]) => lies(bar, of, model.nodes));
+      list(
+        element.lastChild,
+        [...c.of.parts],
+        ([part]) => part,
+        () => h("span", { class: "lies", role: "img" }),
+        (bar, [, of]) => lies(bar, of, model.nodes),
+      );
       return undefined;
-    });
+    },
+  );
   const more = by("more");
   more.hidden = found.length <= SHOWN;
   say(more, wanted.all ? "Show fewer" : `Show all ${found.length} columns`);
-  const empty = model.columns.length === 0 ? "There are no tables yet." : `No column ${text ? "is called so" : "lies there"}.`;
+  const empty =
+    model.columns.length === 0 ? "There are no tables yet." : `No column ${text ? "is called so" : "lies there"}.`;
   const tells = chosen === null ? "" : `columns that lie on node ${chosen}; choose it again for all`;
   say(by("legend"), found.length ? tells : empty);
 }
