@@ -93,9 +93,9 @@ fn an_address_that_others_reach_is_refused() {
         let run = run(&["serve", "--threads", "1", "--memory", "256MB", "--listen", address]).failed();
         assert!(run.contains("127.0.0.1:5432") && run.contains("PASSWORD"), "{run}");
     }
-    let run = self::run(&["serve", "--listen", "nonsense"]);
-    assert_eq!(run.code, 2, "{run:?}");
-    assert!(run.err.contains("127.0.0.1:5432"), "{run:?}");
+    let nonsense = run(&["serve", "--listen", "nonsense"]);
+    assert_eq!(nonsense.code, 2, "{nonsense:?}");
+    assert!(nonsense.err.contains("127.0.0.1:5432"), "{nonsense:?}");
     let run = run(&["serve", "--listen", "127.0.0.1:0", "--socket", "/nowhere/at/all"]).failed();
     assert!(run.contains("/nowhere/at/all"), "{run}");
 }
