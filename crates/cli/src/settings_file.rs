@@ -57,7 +57,10 @@ impl SettingsFile {
         let Some(path) = path else { return Ok(SettingsFile::default()) };
         let of_file = |why: &str| Failure::new(format!("settings file {}: {}", path.display(), why.trim_end()));
         let text = fs::read_to_string(path).map_err(|why| of_file(&why.to_string()))?;
-        let file: SettingsFile = toml::from_str(&text).map_err(|why| of_file(&why.to_string()))?;
+        let file: SettingsFile = toml::from_str(&text).map_err(|why| {
+            let line = why.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            of_file(&format!("line {line}: {}", why.message().replace('\n', " ")))
+        })?;
         // What is wrong with any of it is said at once.
         file.listen()
             .and_then(|_| file.memory().map(|_| ()))

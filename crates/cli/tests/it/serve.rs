@@ -106,8 +106,8 @@ fn settings_are_read_from_a_file_and_again() {
     let file = folder.path().join("nearside.toml");
     let written = |method: &str| {
         let text = format!(
-            "listen = ['127.0.0.1:0']\nthreads = 1\nmemory = '256MB'\ndrain = 5\n[[access]]\nfrom = 'loopback'\nmethod = \
-             '{method}'\n"
+            "listen = ['127.0.0.1:0']\nthreads = 1\nmemory = '256MB'\ndrain = 5\n[[access]]\nfrom = 'loopback'\n\
+             method = '{method}'\n"
         );
         std::fs::write(&file, text).unwrap();
     };
