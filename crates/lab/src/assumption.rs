@@ -174,6 +174,33 @@ mod tests {
         assert_eq!(other.get("remote_at_controller"), usual.get("remote_at_controller"));
     }
 
+    /// All nodes read from all: what is left of remote bandwidths once waits and load agree.
+    #[test]
+    fn the_queues_of_full_links_are_computed() {
+        const SERVICE_NS: f64 = 9.0 * 8.0 / 12.8;
+        let machine = sim::Machine::parse("westmere-ex-8").expect("published");
+        let nodes = machine.node_count();
+        let remote = 1..nodes;
+        let hops = |to: usize| machine.hops(0, to);
+        let snoops = 2.0 * remote.clone().map(hops).sum::<f64>();
+        let of_fabric = (0..nodes).map(|to| 1.0 + 9.0 * hops(to) / snoops).sum::<f64>() / nodes as f64;
+        // Seconds that a node takes for a byte of each other one.
+        let takes = |wait_ns: f64| {
+            let pair = |to: usize| (1.0 + hops(to) * wait_ns / machine.latency_ns(0, to)) / machine.bandwidth(0, to);
+            remote.clone().map(pair).sum::<f64>()
+        };
+        let mut left = 1.0;
+        for _ in 0..100 {
+            let read = (nodes * nodes) as f64 * left / takes(0.0);
+            let load = read * of_fabric / machine.total_local();
+            let wait_ns = SERVICE_NS * load / (2.0 * (1.0 - load));
+            left = (left + takes(0.0) / takes(wait_ns)) / 2.0;
+        }
+        let of = assumptions().iter().find(|one| one.name == "queues of full links").expect("listed");
+        let assumed = of.constants["remote_under_load"].as_float().expect("a number");
+        assert!((left - assumed).abs() < 0.002, "{left} and {assumed}");
+    }
+
     #[test]
     fn an_assumption_that_makes_no_sense_is_refused() {
         let told = |of: &str| {

@@ -134,7 +134,7 @@ impl Placer {
         self.throughput.used() * loads.peak() < FULL_MIN * loads.mean()
     }
 
-    /// Whether a trial is under way, or would begin if enough periods were seen.
+    /// Whether a trial would begin if enough periods were seen.
     fn is_to_try(&self, observation: &Observation, loads: &Loads) -> bool {
         if loads.mean() < BUSY_MIN {
             return false;

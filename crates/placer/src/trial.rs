@@ -6,17 +6,18 @@
 //! load is; with the same ranges it reads what lies beside it. What either gains cannot be told from what nodes gave,
 //! so it is tried: when too little came of it, all goes back.
 
-use crate::Lies;
 use crate::decision::Reason;
 use crate::group::Scene;
 use crate::history::History;
 use crate::limits::{
-    APART_REMOTE_MIN, FULL_MIN, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS, UNBALANCED_MIN,
+    APART_REMOTE_MIN, FULL_MIN, FULL_UNTIL, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS,
+    UNBALANCED_MIN,
 };
 use crate::memory::Room;
 use crate::plan::{Loads, Place};
 use crate::throughput::{Before, Throughput};
 use crate::undo::Moved;
+use crate::{Lies, Node};
 
 /// What is tried, and what was read before.
 #[derive(Clone, Debug)]
@@ -77,7 +78,7 @@ impl Trial {
         (loads, throughput): (&Loads, &Throughput),
         may: &dyn Fn(usize, &[usize]) -> bool,
     ) -> Vec<(Place, Reason)> {
-        if self.tried.is_some() {
+        if self.tried.is_some() || is_memory_short(scene) {
             return Vec::new();
         }
         let mean = throughput.used();
@@ -127,6 +128,13 @@ impl Trial {
         let share = before.share_of(items.iter().map(|(id, ..)| id)).min(1.0);
         self.tried = Some(Tried { before, items, share });
     }
+}
+
+/// Whether items wait for room beside cpus: only whole ones change places with what lies on memory without cpus, so
+/// what is divided would keep its place until nobody has read it for long.
+fn is_memory_short(scene: &Scene) -> bool {
+    let is_full = |node: &Node| node.cpus > 0.0 && node.free_bytes as f64 <= (1.0 - FULL_UNTIL) * node.bytes as f64;
+    scene.nodes.iter().any(|node| node.cpus == 0.0) && scene.nodes.iter().any(is_full)
 }
 
 /// What of a group that lies in different places is read from other nodes, as a part, where that is much.

@@ -171,3 +171,23 @@ fn a_trial_of_little_may_gain_little() {
     assert!(machine.items.iter().all(|item| item.lies.len() == 4), "{decided:?}");
     assert!(!decided.iter().any(|of| of.reason == Reason::DidNotHelp), "{decided:?}");
 }
+
+/// While items wait for room beside cpus nothing is divided to see whether that helps: what is divided keeps its place.
+#[test]
+fn nothing_is_tried_while_memory_is_short() {
+    for (free, is_tried) in [(1 << 27, false), (1 << 29, true)] {
+        let mut machine = Machine::new(vec![1e9; 5], &[1.0; 4]);
+        machine.with_cpus = 4;
+        let (mut placer, mut random) = (Placer::default(), Random::new(1));
+        let half = 0.5 * machine.throughput();
+        let mut decided = Vec::new();
+        for _ in 0..40 {
+            let mut observation = machine.observe(half, &mut random);
+            (observation.nodes[0].bytes, observation.nodes[0].free_bytes) = (1 << 30, free);
+            let decisions = placer.decide(&observation);
+            machine.carry_out(&decisions);
+            decided.extend(decisions);
+        }
+        assert_eq!(!decided.is_empty(), is_tried, "{decided:?}");
+    }
+}
