@@ -374,7 +374,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         scope::name_sources(&mut statement, &columns)?;
         text_rows::write_out(&mut statement)?;
         rows::write_out(&mut statement)?;
-        moment_words::write_out(&mut statement);
+        moment_words::write_out(&mut statement)?;
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
         mend(&mut statement)?;

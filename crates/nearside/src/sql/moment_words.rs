@@ -3,19 +3,28 @@
 //!
 //! # Limits
 //! Where a statement keeps an expression (defaults, views, conditions), PostgreSQL keeps the moment at which it was
-//! made; there they are refused where the text is read, and so are such texts that are no literals.
+//! made; there they are refused. Such texts that are no literals are refused where they are read.
 
 use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
-use sqlparser::ast::{self, BinaryOperator, CastKind, DataType, Expr, TimezoneInfo, TypedString, Value, VisitorMut};
+use sqlparser::ast::{
+    self, BinaryOperator, CastKind, DataType, Expr, TimezoneInfo, TypedString, Value, VisitorMut, visit_expressions,
+};
 
 use super::calls::call;
 use super::walk::visit_mut;
+use crate::error::{Error, Result};
 
 /// Puts what they mean in the place of words for moments.
-pub(super) fn write_out(statement: &mut Statement) {
-    let _ = visit_mut(statement, &mut Words { keeps: false });
+///
+/// # Errors
+/// One of the statement's moment stands in what the statement keeps.
+pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
+    match visit_mut(statement, &mut Words { keeps: false }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Words {
@@ -23,25 +32,40 @@ struct Words {
 }
 
 impl VisitorMut for Words {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         use ast::Statement as S;
-        self.keeps = !matches!(
-            statement,
-            S::Query(_) | S::Insert(_) | S::Update(_) | S::Delete(_) | S::Merge(_) | S::Explain { .. } | S::Copy { .. }
-        );
+        self.keeps = match statement {
+            S::CreateTable(table) => table.query.is_none(),
+            S::Query(_) | S::Insert(_) | S::Update(_) | S::Delete(_) | S::Merge(_) | S::Explain { .. } => false,
+            S::Copy { .. } => false,
+            _ => true,
+        };
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if !self.keeps
-            && let Some(meant) = meant(expr)
-        {
-            *expr = meant;
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match meant(expr) {
+            Some(meant) if self.keeps && calls_now(&meant) => ControlFlow::Break(Error::Unsupported(format!(
+                "{expr} in what is kept is not supported: a text cannot mean the day of the statement there; write \
+                 that day itself, or current_date or now() for the day of each use"
+            ))),
+            Some(meant) => {
+                *expr = meant;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
+}
+
+fn calls_now(expr: &Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// What the literal means, as one of its own type.
