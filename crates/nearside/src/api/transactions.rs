@@ -347,7 +347,6 @@ impl Session {
         }
         for step in referential::of_one_kind(state.deferred.due(is_end))? {
             let work = |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
-            // What only looks changes nothing.
             self.locked(transaction, state, label, &work)?;
         }
         Ok(())
@@ -368,13 +367,14 @@ impl Session {
         const LABEL: &str = "SET CONSTRAINTS";
         let named = Cell::new(None);
         let look = |running: &Arc<RunningStatement>, _: u64| {
-            named.set(of.names.as_ref().map(|names| constraints::deferrable(names, running)).transpose()?);
+            named.set(
+                of.names.as_ref().map(|names| constraints::deferrable(names, of.is_deferred, running)).transpose()?,
+            );
             Ok(Outcome::Done(Done::new(LABEL)))
         };
         let Some(transaction) = self.shared.transaction.open() else { return self.by_itself(LABEL, &look) };
         let mut state = transaction.state.lock();
         usable(&state)?;
-        // A panic is a failure too.
         state.has_failed = true;
         let _idle = IdleAgain(&transaction);
         transaction.open.set_activity(Activity::Running(LABEL.into()));

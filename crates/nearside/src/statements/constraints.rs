@@ -245,8 +245,12 @@ pub(crate) fn defer(table: &mut TableEntry, name: &str, deferral: Deferral) -> R
 /// of all tables of a schema which have the name; without a schema the first one that has any.
 ///
 /// # Errors
-/// There is no constraint of a name, or one that is not DEFERRABLE.
-pub(crate) fn deferrable(names: &[ObjectName], running: &RunningStatement) -> Result<Vec<(u64, String)>> {
+/// There is no constraint of a name, or one that is to be deferred is not DEFERRABLE.
+pub(crate) fn deferrable(
+    names: &[ObjectName],
+    is_deferred: bool,
+    running: &RunningStatement,
+) -> Result<Vec<(u64, String)>> {
     let state = &running.catalog;
     let path = running.path();
     let mut all = Vec::new();
@@ -268,6 +272,8 @@ pub(crate) fn deferrable(names: &[ObjectName], running: &RunningStatement) -> Re
             let is_it = |key: &&ForeignKey| key.name == wanted && key.deferral != Deferral::Never;
             match table.rules.foreign_keys.iter().find(is_it) {
                 Some(key) => all.push((table.id, key.name.clone())),
+                // What is never deferred is IMMEDIATE anyway.
+                None if !is_deferred => {}
                 None => {
                     return Err(Error::plan(
                         SqlState::WrongObjectType,
