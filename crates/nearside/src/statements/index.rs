@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
+use sqlparser::ast::{CreateIndex, Expr, IndexColumn, IndexType, ObjectName};
 
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry};
@@ -14,6 +14,10 @@ use crate::sql::{normalised, object_name, object_reference};
 use crate::statements::keys::{duplicate, shown};
 use crate::statements::relations::referring_to;
 use crate::statements::writer::as_owner;
+
+/// Operator classes of texts.
+const OF_TEXTS: [&str; 6] =
+    ["text_ops", "text_pattern_ops", "varchar_ops", "varchar_pattern_ops", "bpchar_ops", "bpchar_pattern_ops"];
 
 /// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
 pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> Result<Done> {
@@ -29,6 +33,9 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
     let columns = create.columns.iter().map(column_name).collect::<Result<Vec<_>>>()?;
     as_owner(&table_name, running, |table, running| {
         let index = checked(name.as_ref(), columns, create.unique, table)?;
+        for (column, name) in create.columns.iter().zip(&index.columns) {
+            has_own_order(column, name, table)?;
+        }
         let is_indexed = |column: usize| index.is_over(table.base.schema.field(column).name());
         table.load(is_indexed, running)?;
         let mut changed = table.clone();
@@ -138,7 +145,8 @@ pub(crate) fn drop_index(
 /// Refuses what an index here does not have.
 fn refuse_extras(create: &CreateIndex) -> Result<()> {
     let refused = |what: &str| Err(Error::Unsupported(format!("CREATE INDEX .. {what}")));
-    if let Some(using) = &create.using {
+    // What `pg_catalog` calls all of them.
+    if let Some(using) = create.using.as_ref().filter(|using| !matches!(using, IndexType::BTree)) {
         return refused(&format!(
             "USING {using} is not supported: the kind of an index is chosen by its column's values; leave USING out"
         ));
@@ -194,15 +202,24 @@ fn column_name(column: &IndexColumn) -> Result<String> {
             "CREATE INDEX .. ({element}): an index has no direction; leave ASC, DESC and NULLS out"
         )));
     }
-    if let Some(class) = &column.operator_class {
-        return Err(Error::Unsupported(format!("CREATE INDEX .. ({column}): leave the operator class {class} out")));
-    }
     match &element.expr {
         Expr::Identifier(ident) => Ok(normalised(ident.clone())),
         other => Err(Error::Unsupported(format!(
             "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave \
              it out"
         ))),
+    }
+}
+
+/// Refuses operator classes but those that order texts as indexes do here, by their bytes.
+fn has_own_order(column: &IndexColumn, name: &str, table: &TableEntry) -> Result<()> {
+    let Some(class) = &column.operator_class else { return Ok(()) };
+    let known = class.0.last().and_then(|part| part.as_ident()).map(|part| normalised(part.clone()));
+    let is_of_texts = known.is_some_and(|known| OF_TEXTS.contains(&known.as_str()));
+    let has_texts = table.base.schema.field_with_name(name).is_ok_and(|field| field.data_type().is_string());
+    match is_of_texts && has_texts {
+        true => Ok(()),
+        false => Err(Error::Unsupported(format!("CREATE INDEX .. ({column}): leave the operator class {class} out"))),
     }
 }
 
