@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::serve::say;
+use crate::settings_file::parse_address;
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
@@ -133,7 +134,7 @@ enum What {
         #[arg(value_name = "FILE")]
         file: PathBuf,
         /// Listen on this address, as HOST:PORT
-        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = crate::settings_file::parse_address)]
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = parse_address)]
         listen: SocketAddr,
     },
     /// Measure how the queries of TPC-H slow each other down here, and predict it

@@ -18,12 +18,12 @@ use arrow::ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
 use arrow::json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCompression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
 
 use crate::csv::CsvEncoder;
 use crate::error::{FileError, FileErrorKind, arrow_text, parquet_text};
 use crate::format::{Compression, FileFormat};
 use crate::options::WriteOptions;
+use crate::parquet_bytes::parquet_writer;
 use crate::producer::caught;
 use crate::surface::check_names;
 
@@ -258,20 +258,8 @@ fn parquet_sink(
         Compression::Snappy => ParquetCompression::SNAPPY,
         _ => ParquetCompression::UNCOMPRESSED,
     };
-    let properties = WriterProperties::builder()
-        .set_compression(compression)
-        .set_max_row_group_row_count(Some(options.row_group_rows))
-        .set_created_by(format!("nearside {}", env!("CARGO_PKG_VERSION")))
-        .build();
-    // The writer panics on types that it has no place for.
-    let made = caught(|| ArrowWriter::try_new(out, Arc::clone(schema), Some(properties)));
-    match made.and_then(|made| made.map_err(|e| parquet_text(&e))) {
-        Ok(writer) => Ok(Sink::Parquet(Box::new(writer))),
-        Err(text) => {
-            let message = format!("a column's type cannot be stored in Parquet, cast it in the query: {text}");
-            Err(FileError::new(FileErrorKind::Write, message).at(path))
-        }
-    }
+    let writer = parquet_writer(out, compression, Some(options.row_group_rows), schema);
+    Ok(Sink::Parquet(Box::new(writer.map_err(|error| error.at(path))?)))
 }
 
 fn ipc_sink(

@@ -9,8 +9,8 @@ use crate::memory::Room;
 use crate::plan::{Loads, Place, is_hotter};
 
 impl Placer {
-    /// Moves, divides and exchanges items until no node is hotter than the mean by more than `least`, as a part of it, or
-    /// nothing helps.
+    /// Moves, divides and exchanges items until no node is hotter than the mean by more than `least`, as a part of it,
+    /// or nothing helps.
     ///
     /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
     /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before:

@@ -30,8 +30,8 @@ pub const SLIGHT_PERIODS: u32 = 16;
 /// window of [`SLIGHT_PERIODS`] does not tell, several in a row do. Nodes are several, so three would be too few.
 pub const CHANCE_ERRORS: f64 = 4.0;
 
-/// The hottest node must give so much less after a decision, as a part of what it gives: so much of how much hotter than
-/// the mean it has to be at least. What is less is not worth moving anything.
+/// The hottest node must give so much less after a decision, as a part of what it gives: so much of how much hotter
+/// than the mean it has to be at least. What is less is not worth moving anything.
 pub const GAIN_MIN: f64 = 0.8;
 
 /// And so much less for each further item that goes: what takes many moves to mend a little is left.

@@ -50,7 +50,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "nearside-lab",
         ],
     ),
-    ("nearside-server", &["nearside"]),
+    ("nearside-server", &["nearside", "nearside-files"]),
     (
         "nearside-cli",
         &["nearside-numa", "nearside-sched", "nearside", "nearside-lab", "nearside-tools", "nearside-server"],

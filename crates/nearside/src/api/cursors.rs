@@ -1,8 +1,8 @@
 //! Cursors: queries whose rows are taken some at a time.
 //!
 //! A cursor has the result of its query, which goes on where it was left, and sees what its statement saw. It ends with
-//! its transaction, unless it is declared WITH HOLD and that commits, and with a savepoint that is rolled back. Rows that were taken are kept where it SCROLLs, and are given up
-//! otherwise.
+//! its transaction, unless it is declared WITH HOLD and that commits, and with a savepoint that is rolled back. Rows
+//! that were taken are kept where it SCROLLs, and are given up otherwise.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

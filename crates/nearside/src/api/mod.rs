@@ -5,6 +5,7 @@ mod cursor_statements;
 mod cursors;
 pub(crate) mod database;
 pub(crate) mod keyed;
+mod late_checks;
 pub(crate) mod logins;
 mod on_commit;
 pub(crate) mod plan_times;

@@ -26,7 +26,8 @@ use crate::run::lookout::Lookout;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::run::transaction::{Content, Ended, Savepoint, Transaction, TransactionState};
-use crate::sql::{SetConstraints, normalised};
+use crate::sql::normalised;
+use crate::statements::referential;
 use crate::statements::transaction::by_keys::{ByKeys, with_pending};
 use crate::statements::transaction::commit::{commit, roll_back};
 use crate::statements::transaction::ending::{Locked, end_statement};
@@ -34,7 +35,6 @@ use crate::statements::transaction::locking::release;
 use crate::statements::transaction::until_nothing_is_in_the_way;
 use crate::statements::transaction::view::begin_statement;
 use crate::statements::transaction::wanted::locked_rows;
-use crate::statements::{constraints, referential};
 
 /// How often a serializable statement by itself begins again where others were faster.
 const TRIES: usize = 1000;
@@ -116,7 +116,7 @@ impl Session {
         (running, settings)
     }
 
-    fn by_itself(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
+    pub(super) fn by_itself(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
         let modes = self.default_modes();
         if modes.level == Level::Serializable || modes.is_read_only {
             return self.as_a_transaction(modes, label, work);
@@ -246,7 +246,7 @@ impl Session {
     }
 
     /// Runs a statement of a transaction until what it has written is locked.
-    fn locked(
+    pub(super) fn locked(
         &self,
         transaction: &Transaction,
         state: &mut TransactionState,
@@ -332,60 +332,6 @@ impl Session {
             changes = referential::together(further)?;
         }
         Ok(())
-    }
-
-    /// Looks at what has waited for it and need not any more, at the transaction's end all of it.
-    fn keep_deferred(
-        &self,
-        transaction: &Transaction,
-        state: &mut TransactionState,
-        label: &str,
-        is_end: bool,
-    ) -> Result<()> {
-        if state.deferred.is_empty() {
-            return Ok(());
-        }
-        for step in referential::of_one_kind(state.deferred.due(is_end))? {
-            let work = |running: &Arc<RunningStatement>, _| referential::carry_out(&step, running).map(Outcome::Done);
-            self.locked(transaction, state, label, &work)?;
-        }
-        Ok(())
-    }
-
-    /// What a transaction does last.
-    fn before_commit(&self, transaction: &Transaction, state: &mut TransactionState, label: &str) -> Result<()> {
-        self.keep_deferred(transaction, state, label, true)?;
-        if !self.shared.on_commit.is_empty() {
-            self.locked(transaction, state, label, &|running, _| self.shared.on_commit.empty(running))?;
-            self.locked(transaction, state, label, &|running, _| self.shared.on_commit.drop(running))?;
-        }
-        Ok(())
-    }
-
-    /// SET CONSTRAINTS. Without a transaction it has nothing to say, as in PostgreSQL.
-    pub(super) fn set_constraints(&self, of: &SetConstraints) -> Result<Outcome> {
-        const LABEL: &str = "SET CONSTRAINTS";
-        let named = Cell::new(None);
-        let look = |running: &Arc<RunningStatement>, _: u64| {
-            named.set(
-                of.names.as_ref().map(|names| constraints::deferrable(names, of.is_deferred, running)).transpose()?,
-            );
-            Ok(Outcome::Done(Done::new(LABEL)))
-        };
-        let Some(transaction) = self.shared.transaction.open() else { return self.by_itself(LABEL, &look) };
-        let mut state = transaction.state.lock();
-        usable(&state)?;
-        state.has_failed = true;
-        let _idle = IdleAgain(&transaction);
-        transaction.open.set_activity(Activity::Running(LABEL.into()));
-        let done = self.locked(&transaction, &mut state, LABEL, &look).and_then(|(outcome, _)| {
-            state.deferred.set(named.take(), of.is_deferred);
-            self.keep_deferred(&transaction, &mut state, LABEL, false)?;
-            Ok(outcome)
-        });
-        state.has_failed = done.is_err();
-        transaction.open.set_failed(done.is_err());
-        done
     }
 
     fn default_modes(&self) -> Modes {
@@ -650,7 +596,7 @@ impl Session {
 }
 
 /// Says at its end that a transaction does nothing any more.
-struct IdleAgain<'a>(&'a Transaction);
+pub(super) struct IdleAgain<'a>(pub(super) &'a Transaction);
 
 impl Drop for IdleAgain<'_> {
     fn drop(&mut self) {
@@ -670,7 +616,7 @@ fn over(state: &TransactionState) -> Result<()> {
 }
 
 /// Fails where a transaction does not go on.
-fn usable(state: &TransactionState) -> Result<()> {
+pub(super) fn usable(state: &TransactionState) -> Result<()> {
     over(state)?;
     match state.has_failed || state.stream_failed.load(Ordering::Acquire) > state.forgiven {
         true => Err(Error::transaction(

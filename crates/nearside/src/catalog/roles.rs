@@ -22,7 +22,7 @@ use crate::scram::Verifier;
 /// The number of the role that is there from the beginning.
 pub(crate) const FIRST: u32 = 10;
 /// Its name at the beginning.
-pub(crate) const FIRST_NAME: &str = "nearside";
+const FIRST_NAME: &str = "nearside";
 /// Numbers of other roles begin here, as PostgreSQL's do.
 pub(crate) const NUMBERS_FROM: u32 = 16_384;
 

@@ -18,6 +18,7 @@ use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray, TimestampNanosec
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
+use datafusion_common::config::ConfigOptions;
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
@@ -34,14 +35,25 @@ pub(crate) const NAME: &str = "timezone";
 
 /// The function of that name.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(Zoned { signature: Signature::any(2, Volatility::Immutable), tries: false })
+    ScalarUDF::from(Zoned::of(UTC.into(), false))
 }
+
+/// The zone of sessions that have set none.
+const UTC: &str = "+00:00";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Zoned {
     signature: Signature,
     /// Gives NULL for local times that there are not.
     tries: bool,
+    /// The zone in which instants are told: the session's.
+    told_in: Arc<str>,
+}
+
+impl Zoned {
+    fn of(told_in: Arc<str>, tries: bool) -> Zoned {
+        Zoned { signature: Signature::any(2, Volatility::Immutable), tries, told_in }
+    }
 }
 
 /// A cast of a time, or a day, of one type to one where there is a zone, or none, in place of one: by the zone's
@@ -59,8 +71,7 @@ pub(crate) fn between_clocks(inner: &Expr, from: &DataType, to: &DataType, tries
     if matches!(zone.as_ref(), "UTC" | "Z" | "+00:00") {
         return None;
     }
-    let function = Zoned { signature: Signature::any(2, Volatility::Immutable), tries };
-    let found = ScalarUDF::from(function).call(vec![lit(zone.as_ref()), time]);
+    let found = ScalarUDF::from(Zoned::of(Arc::clone(zone), tries)).call(vec![lit(zone.as_ref()), time]);
     Some(match to {
         Timestamp(wanted, _) if *wanted != unit => datafusion_expr::cast(found, to.clone()),
         _ => found,
@@ -124,14 +135,19 @@ impl ScalarUDFImpl for Zoned {
         true
     }
 
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let told_in = config.execution.time_zone.as_deref().unwrap_or(UTC).into();
+        Some(ScalarUDF::from(Zoned::of(told_in, self.tries)))
+    }
+
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         internal_err!("the type of {NAME} depends on its arguments")
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let zone = zone_of(args.scalar_arguments.first().copied().flatten())?;
+        zone_of(args.scalar_arguments.first().copied().flatten())?;
         let to = match args.arg_fields[1].data_type() {
-            DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)),
+            DataType::Timestamp(_, None) => DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::clone(&self.told_in))),
             DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, None),
             other => {
                 let message = format!(

@@ -29,7 +29,7 @@ fn of_value(expr: &Expr) -> usize {
     match expr {
         Expr::Nested(inner) => of_value(inner),
         Expr::Cast { data_type, .. } => of_type(data_type),
-        Expr::Array(array) => 1 + array.elem.first().map_or(0, |first| of_value_within(first)),
+        Expr::Array(array) => 1 + array.elem.first().map_or(0, of_value_within),
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => {
                 text.chars().filter(|c| !c.is_whitespace()).take_while(|c| *c == '{').count()

@@ -271,7 +271,8 @@ fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
         !resets && (words.is_at(1, "local") || words.is_at(1, "session") && !words.is_at(2, "authorization"));
     words.at = 1 + usize::from(is_scoped);
     let is_role = words.take("role");
-    if !is_role && !(words.is_at(words.at, "session") && words.is_at(words.at + 1, "authorization")) {
+    let is_of_session = words.is_at(words.at, "session") && words.is_at(words.at + 1, "authorization");
+    if !is_role && !is_of_session {
         return Ok(None);
     }
     let mut own = resets;

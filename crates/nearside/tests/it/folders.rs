@@ -412,7 +412,8 @@ fn comments_and_deferred_keys_last() {
              CREATE INDEX by_p ON c (p); CREATE VIEW v AS SELECT p FROM c; CREATE SEQUENCE s;
              COMMENT ON TABLE p IS 'it''s \"p\"'; COMMENT ON COLUMN c.q IS 'q';
              COMMENT ON CONSTRAINT late ON c IS 'late'; COMMENT ON INDEX by_p IS 'by p';
-             COMMENT ON VIEW v IS 'a view'; COMMENT ON SEQUENCE s IS 'numbers'; COMMENT ON TABLE c IS 'gone'; COMMENT ON TABLE c IS NULL;
+             COMMENT ON VIEW v IS 'a view'; COMMENT ON SEQUENCE s IS 'numbers';
+             COMMENT ON TABLE c IS 'gone'; COMMENT ON TABLE c IS NULL;
              BEGIN; COMMENT ON VIEW v IS 'undone'; ROLLBACK; ALTER TABLE c ALTER CONSTRAINT other DEFERRABLE",
         )
         .unwrap();

@@ -1,5 +1,5 @@
-//! Who a request comes from: where a client of PostgreSQL's wire has to show a password, so has one of HTTP, which sends
-//! its name and password with each request (RFC 7617).
+//! Who a request comes from: where a client of PostgreSQL's wire has to show a password, so has one of HTTP, which
+//! sends its name and password with each request (RFC 7617).
 //!
 //! A password is hashed some thousand times to see whether it is one. A page asks often, so which names and passwords
 //! were right is remembered, as hashes with the server's secret, as long as the role has that password.

@@ -62,7 +62,7 @@ struct Asked {
 pub async fn query(session: Session, shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     let form = match form(&request) {
         Ok(form) => form,
-        Err(answer) => return answer,
+        Err(answer) => return *answer,
     };
     let kind = kind(request.headers());
     let is_json = kind == "application/json";
@@ -96,18 +96,18 @@ pub async fn query(session: Session, shared: &Arc<Shared>, request: Request<Inco
 }
 
 /// The form that rows are wanted in.
-fn form(request: &Request<Incoming>) -> Result<Form, Answer> {
+fn form(request: &Request<Incoming>) -> Result<Form, Box<Answer>> {
     if let Some(query) = request.uri().query() {
         return query.strip_prefix("format=").and_then(Form::named).ok_or_else(|| {
             let message = "what stands behind ? is format=json, csv, arrow or parquet";
-            refused(StatusCode::BAD_REQUEST, codes::INVALID_PARAMETER_VALUE, message)
+            Box::new(refused(StatusCode::BAD_REQUEST, codes::INVALID_PARAMETER_VALUE, message))
         });
     }
     let accept: Vec<&str> = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     Form::accepted(&accept.join(",")).ok_or_else(|| {
         let message = "rows come as application/json, text/csv, application/vnd.apache.arrow.stream or \
                        application/vnd.apache.parquet";
-        refused(StatusCode::NOT_ACCEPTABLE, codes::FEATURE_NOT_SUPPORTED, message)
+        Box::new(refused(StatusCode::NOT_ACCEPTABLE, codes::FEATURE_NOT_SUPPORTED, message))
     })
 }
 

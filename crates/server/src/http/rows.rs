@@ -1,14 +1,10 @@
 //! The forms of rows: JSON, CSV, Arrow's stream, Parquet, piece by piece as batches come.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-
 use arrow::array::RecordBatch;
 use arrow::array::timezone::Tz;
 use arrow::datatypes::SchemaRef;
 use arrow::ipc::writer::StreamWriter;
-use parking_lot::Mutex;
-use parquet::arrow::ArrowWriter;
+use files::ParquetBytes;
 use serde_json::json;
 
 use super::answer::error_of;
@@ -17,9 +13,6 @@ use crate::copy::options::{CopyFormat, CopyOptions, Header};
 use crate::copy::text::write_value;
 use crate::fault::{Fault, codes};
 use crate::values::column::{Times, Values};
-
-/// How much of a Parquet file is held before it is written down.
-const GROUP_BYTES: usize = 64 << 20;
 
 /// A form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,10 +93,9 @@ impl Form {
                 Ok(Box::new(writer))
             }
             Form::Parquet => {
-                let written = Written::default();
-                let writer = ArrowWriter::try_new(written.clone(), Arc::clone(schema), None).map_err(unwritable)?;
-                written.take(to);
-                Ok(Box::new(Parquet { writer: Some(writer), written }))
+                let writer = ParquetBytes::new(schema).map_err(unwritable)?;
+                writer.take(to);
+                Ok(Box::new(writer))
             }
         }
     }
@@ -266,49 +258,16 @@ impl Writes for StreamWriter<Vec<u8>> {
     }
 }
 
-/// Bytes that were written and are not sent yet.
-#[derive(Debug, Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl Written {
-    fn take(&self, to: &mut Vec<u8>) {
-        to.append(&mut self.0.lock());
-    }
-}
-
-impl Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct Parquet {
-    /// `None` once it has ended.
-    writer: Option<ArrowWriter<Written>>,
-    written: Written,
-}
-
-impl Writes for Parquet {
+impl Writes for ParquetBytes {
     fn batch(&mut self, batch: &RecordBatch, to: &mut Vec<u8>) -> Result<(), Fault> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.write(batch).map_err(unwritable)?;
-        if writer.in_progress_size() > GROUP_BYTES {
-            writer.flush().map_err(unwritable)?;
-        }
-        self.written.take(to);
+        self.write(batch).map_err(unwritable)?;
+        self.take(to);
         Ok(())
     }
 
     fn end(&mut self, _tag: &str, to: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Some(writer) = self.writer.take() {
-            writer.close().map_err(unwritable)?;
-        }
-        self.written.take(to);
+        self.finish().map_err(unwritable)?;
+        self.take(to);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! Values and columns as JSON.
 //!
 //! Integers are numbers as far as every reader has them exactly (2^53), and texts of digits beyond; NUMERIC is a text
-//! always, so that none of its digits is lost. `NaN` and the infinities are texts. What JSON has no type for is the text
-//! that PostgreSQL shows, and so is what `json` and `jsonb` hold.
+//! always, so that none of its digits is lost. `NaN` and the infinities are texts. What JSON has no type for is the
+//! text that PostgreSQL shows, and so is what `json` and `jsonb` hold.
 
 use arrow::datatypes::Field;
 use nearside::pg_types as types;

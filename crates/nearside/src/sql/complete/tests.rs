@@ -87,7 +87,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("CREATE TABLE x (a INT UNIQUE NOT ENFORCED)", "NOT ENFORCED"),
     ("CREATE TABLE x (a INT, UNIQUE (a) DEFERRABLE INITIALLY DEFERRED)", "DEFERRABLE"),
     ("CREATE TABLE x (a INT, UNIQUE NULLS NOT DISTINCT (a))", "NULLS NOT DISTINCT"),
-    ("CREATE TABLE x (a INT, INDEX i (a))", "INDEX within CREATE TABLE"),
+    ("CREATE TABLE x (a INT, INDEX i (a))", "type is not supported: i(a)"),
     ("CREATE TABLE x LIKE t", "LIKE"),
     ("CREATE TABLE x (a INT) INHERITS (t)", "INHERITS"),
     ("CREATE TABLE x (a INT) ON COMMIT DELETE ROWS", "ON COMMIT"),
@@ -121,12 +121,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("COMMENT ON SCHEMA s IS 'x'", "COMMENT ON SCHEMA"),
     // The rest.
     ("SET GLOBAL nearside.plan_cache = false", "SET GLOBAL"),
-    ("SET ROLE joe", "SET"),
     ("EXPLAIN FORMAT TREE SELECT 1", "EXPLAIN (FORMAT ..)"),
     ("SELECT a ~ ANY (SELECT b FROM u) FROM t", "this operator before ANY or ALL"),
     ("SHOW TABLES LIKE 'a%'", "SHOW"),
     ("SHOW TABLES FROM x", "SHOW TABLES FROM"),
-    ("GRANT SELECT ON t TO joe", "statement"),
+    ("GRANT SELECT ON t TO joe", "GRANT of privileges"),
     ("VACUUM FULL t", "FULL"),
 ];
 
@@ -197,7 +196,7 @@ fn what_is_done_is_let_through() {
 
 #[test]
 fn long_texts_are_cut_in_errors() {
-    let sql = format!("GRANT SELECT ON {} TO joe", "t".repeat(500));
+    let sql = format!("SELECT a ~ ANY (SELECT b FROM {}) FROM t", "t".repeat(500));
     let text = AnyStatement::one(&sql).unwrap_err().to_string();
     assert!(text.len() < 160 && text.ends_with(".."), "{text}");
 }

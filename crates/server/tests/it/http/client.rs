@@ -97,8 +97,7 @@ fn taken_apart(answer: &[u8]) -> Answer {
         return Answer { status, head, body: rest.to_vec(), is_whole: true };
     }
     let mut body = Vec::new();
-    loop {
-        let Some(line) = rest.windows(2).position(|two| two == b"\r\n") else { break };
+    while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
         let size = usize::from_str_radix(std::str::from_utf8(&rest[..line]).unwrap(), 16).unwrap();
         if size == 0 {
             return Answer { status, head, body, is_whole: true };
