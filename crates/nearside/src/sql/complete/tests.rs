@@ -196,7 +196,7 @@ fn what_is_done_is_let_through() {
 
 #[test]
 fn long_texts_are_cut_in_errors() {
-    let sql = format!("SELECT a ~ ANY (SELECT b FROM {}) FROM t", "t".repeat(500));
+    let sql = format!("CREATE EXTENSION {}", "t".repeat(500));
     let text = AnyStatement::one(&sql).unwrap_err().to_string();
     assert!(text.len() < 160 && text.ends_with(".."), "{text}");
 }
