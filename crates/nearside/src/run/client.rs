@@ -35,15 +35,18 @@ enum Set {
     By(&'static str),
 }
 
+const OFF: Set = Set::To(&["off", "false", "no", "0"]);
 const ON: Set = Set::To(&["on", "true", "yes", "1"]);
 
 const fn fixed(name: &'static str, value: &'static str, set: Set, description: &'static str) -> Fixed {
     Fixed { name, value, description, set }
 }
 
-const FIXED: [Fixed; 17] = [
+const FIXED: [Fixed; 23] = [
     fixed("bytea_output", "hex", Set::To(&["hex"]), "How bytes are written as texts"),
+    fixed("check_function_bodies", "off", OFF, "Whether bodies of functions are checked; there are none"),
     fixed("client_encoding", "UTF8", Set::To(&["utf8", "utf-8", "unicode"]), "How texts of the client are encoded"),
+    fixed("client_min_messages", "warning", Set::To(&["warning"]), "What is told besides errors; there are no notices"),
     fixed(
         "DateStyle",
         "ISO, MDY",
@@ -51,13 +54,21 @@ const FIXED: [Fixed; 17] = [
         "How days are written, and in which order their parts are read",
     ),
     fixed("default_table_access_method", "heap", Set::To(&["heap"]), "How tables are kept, as pg_am calls it"),
+    fixed(
+        "default_tablespace",
+        "",
+        Set::To(&["", "pg_default"]),
+        "Where tables are kept; their placement is another thing",
+    ),
     fixed("integer_datetimes", "on", Set::Never, "Whether times are integers"),
     fixed("IntervalStyle", "postgres", Set::To(&["postgres"]), "How intervals are written"),
     fixed("is_superuser", "on", Set::Never, "Whether the role may do everything; others do not log in"),
-    fixed("jit", "off", Set::To(&["off", "false", "no", "0"]), "Whether expressions are compiled to machine code"),
+    fixed("jit", "off", OFF, "Whether expressions are compiled to machine code"),
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),
+    fixed("lock_timeout", "0", Set::To(&["0"]), "After which time waiting for a lock fails; never"),
     fixed("max_identifier_length", "63", Set::Never, "How many bytes a name may have at least"),
+    fixed("row_security", "off", OFF, "Whether rows are hidden from roles; none are"),
     fixed("server_encoding", "UTF8", Set::Never, "How texts are encoded"),
     fixed("server_version", SERVER_VERSION, Set::Never, "The version of PostgreSQL whose SQL this is"),
     fixed("server_version_num", SERVER_VERSION_NUM, Set::Never, "The same as a number"),
@@ -74,6 +85,7 @@ const FIXED: [Fixed; 17] = [
         Set::By("SET TRANSACTION READ ONLY, or SET default_transaction_read_only = .."),
         "Whether the transaction is read only, or the next one",
     ),
+    fixed("xmloption", "content", Set::To(&["content"]), "How texts become XML; there is none"),
 ];
 
 /// The setting of one value that has a name.
