@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -44,6 +44,10 @@ impl ParquetBytes {
     /// # Errors
     /// Parquet has no place for a column's type.
     pub fn new(schema: &SchemaRef) -> Result<ParquetBytes, FileError> {
+        if let Some(field) = schema.fields().iter().find(|field| has_interval(field.data_type())) {
+            let message = format!("column '{}' has intervals, which Parquet has not; cast it to TEXT", field.name());
+            return Err(FileError::new(FileErrorKind::Write, message));
+        }
         let written = Written::default();
         let writer = parquet_writer(written.clone(), Compression::SNAPPY, None, schema)?;
         Ok(ParquetBytes { writer: Some(writer), written })
@@ -78,6 +82,16 @@ impl ParquetBytes {
     /// Takes the bytes that were written since they were taken.
     pub fn take(&self, to: &mut Vec<u8>) {
         to.append(&mut self.written.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Whether values of a type are intervals, or hold some.
+fn has_interval(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) => true,
+        DataType::List(of) | DataType::LargeList(of) => has_interval(of.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|of| has_interval(of.data_type())),
+        _ => false,
     }
 }
 

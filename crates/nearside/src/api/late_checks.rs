@@ -15,7 +15,7 @@ use crate::statements::{constraints, referential};
 
 impl Session {
     /// Looks at what has waited for it and need not any more, at the transaction's end all of it.
-    pub(super) fn keep_deferred(
+    fn keep_deferred(
         &self,
         transaction: &Transaction,
         state: &mut TransactionState,

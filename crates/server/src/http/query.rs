@@ -252,9 +252,8 @@ async fn send(session: Session, rows: ResultStream, form: Form, kind: Kind) -> R
     };
     let mut written = Vec::new();
     let writer = form.begin(rows.schema(), zone(&session), &mut written)?;
-    // What fails at once has a status of its own.
     let batch = StreamExt::next(&mut rows).await.transpose()?;
-    let sending = Sending {
+    let mut sending = Sending {
         has_begun: batch.is_some(),
         rows,
         writer,
@@ -265,23 +264,30 @@ async fn send(session: Session, rows: ResultStream, form: Form, kind: Kind) -> R
         written,
         _session: session,
     };
-    let pieces = stream::unfold(sending, |mut sending| async move {
+    // What fails at once has a status of its own.
+    let first = sending.piece().await.transpose()?;
+    let others = stream::unfold(sending, |mut sending| async move {
         let piece = sending.next().await?;
         Some((piece, sending))
     });
-    Ok(streamed(form.kind(), pieces.boxed()))
+    Ok(streamed(form.kind(), stream::iter(first.map(Ok)).chain(others).boxed()))
 }
 
 impl Sending {
     /// What is sent next; `None` when all was.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        let piece = self.piece().await?;
+        Some(piece.or_else(|fault| self.fail(&fault)))
+    }
+
+    async fn piece(&mut self) -> Option<Result<Bytes, Fault>> {
         if self.has_ended {
             return None;
         }
         if self.batch.is_none() && std::mem::replace(&mut self.has_begun, true) {
             match StreamExt::next(&mut self.rows).await.transpose() {
                 Ok(batch) => self.batch = batch,
-                Err(error) => return Some(self.fail(&error.into())),
+                Err(error) => return Some(Err(error.into())),
             }
         }
         let written = match self.batch.take() {
@@ -301,10 +307,7 @@ impl Sending {
                 self.writer.batch(&batch.slice(0, rows), &mut self.written)
             }
         };
-        match written {
-            Ok(()) => Some(Ok(std::mem::take(&mut self.written).into())),
-            Err(fault) => Some(self.fail(&fault)),
-        }
+        Some(written.map(|()| std::mem::take(&mut self.written).into()))
     }
 
     fn fail(&mut self, fault: &Fault) -> io::Result<Bytes> {
