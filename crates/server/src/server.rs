@@ -67,6 +67,8 @@ pub struct Server {
     http: Vec<SocketAddr>,
     places: Places,
     socket: Option<PathBuf>,
+    /// SIGTERM, SIGINT and SIGHUP, once somebody waits for them.
+    signals: Mutex<Option<[tokio::signal::unix::Signal; 3]>>,
 }
 
 impl Server {
@@ -133,7 +135,7 @@ impl Server {
         let listen = |address: &SocketAddr| door::listen(*address, Arc::clone(&live), places.clone(), stopped.clone());
         let http = options.http.iter().map(listen).collect::<io::Result<_>>()?;
         drop(_in_runtime);
-        Ok(Server { runtime, stop, shared, addresses, http, places, socket })
+        Ok(Server { runtime, stop, shared, addresses, http, places, socket, signals: Mutex::default() })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
@@ -175,9 +177,17 @@ impl Server {
     /// Signals cannot be listened for.
     pub fn wait_for_signal(&self) -> io::Result<Signal> {
         use tokio::signal::unix::{SignalKind, signal};
+        // They are listened for once: what comes between two calls is not lost.
+        let mut listened = self.signals.lock();
         self.runtime.block_on(async {
-            let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            let mut hangup = signal(SignalKind::hangup())?;
+            let [terminate, interrupt, hangup] = match &mut *listened {
+                Some(known) => known,
+                none => none.insert([
+                    signal(SignalKind::terminate())?,
+                    signal(SignalKind::interrupt())?,
+                    signal(SignalKind::hangup())?,
+                ]),
+            };
             Ok(tokio::select! {
                 _ = terminate.recv() => Signal::End,
                 _ = interrupt.recv() => Signal::End,
