@@ -108,6 +108,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let http = arguments.http.clone();
     let options = Options { listen, socket, http, limits, access, tls };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
+    // Who reads that it listens may tell it something.
+    let mut signals = server.signals().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
     for address in server.addresses() {
         say(&format!("listening on {address}"))?;
     }
@@ -117,8 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for address in server.http() {
         say(&format!("listening on http://{address}/"))?;
     }
-    let signal = || server.wait_for_signal().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")));
-    while signal()? == Signal::Reload {
+    while server.next_signal(&mut signals) == Signal::Reload {
         let read = || {
             let file = SettingsFile::read(settings)?;
             let (access, tls) = (file.access().map_err(of_file)?, arguments.tls(&file)?);

@@ -34,5 +34,5 @@ mod wire;
 
 pub use access::{Access, Method, Origin, Rule};
 pub use http::Player;
-pub use server::{Options, Server, Signal};
+pub use server::{Options, Server, Signal, Signals};
 pub use shared::Limits;

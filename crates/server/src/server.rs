@@ -12,6 +12,7 @@ use nearside::Database;
 use parking_lot::{Mutex, RwLock};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::{Access, Peer};
@@ -67,8 +68,14 @@ pub struct Server {
     http: Vec<SocketAddr>,
     places: Places,
     socket: Option<PathBuf>,
-    /// SIGTERM, SIGINT and SIGHUP, once somebody waits for them.
-    signals: Mutex<Option<[tokio::signal::unix::Signal; 3]>>,
+}
+
+/// What a process is told by signals; none that comes between two calls of [`Server::next_signal`] is lost.
+#[derive(Debug)]
+pub struct Signals {
+    terminate: unix::Signal,
+    interrupt: unix::Signal,
+    hangup: unix::Signal,
 }
 
 impl Server {
@@ -135,7 +142,7 @@ impl Server {
         let listen = |address: &SocketAddr| door::listen(*address, Arc::clone(&live), places.clone(), stopped.clone());
         let http = options.http.iter().map(listen).collect::<io::Result<_>>()?;
         drop(_in_runtime);
-        Ok(Server { runtime, stop, shared, addresses, http, places, socket, signals: Mutex::default() })
+        Ok(Server { runtime, stop, shared, addresses, http, places, socket })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
@@ -171,28 +178,26 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until the process is told to end, by SIGTERM or SIGINT, or to read its settings again, by SIGHUP.
+    /// Hears SIGTERM, SIGINT and SIGHUP from now on.
     ///
     /// # Errors
     /// Signals cannot be listened for.
-    pub fn wait_for_signal(&self) -> io::Result<Signal> {
-        use tokio::signal::unix::{SignalKind, signal};
-        // They are listened for once: what comes between two calls is not lost.
-        let mut listened = self.signals.lock();
+    pub fn signals(&self) -> io::Result<Signals> {
         self.runtime.block_on(async {
-            let [terminate, interrupt, hangup] = match &mut *listened {
-                Some(known) => known,
-                none => none.insert([
-                    signal(SignalKind::terminate())?,
-                    signal(SignalKind::interrupt())?,
-                    signal(SignalKind::hangup())?,
-                ]),
-            };
-            Ok(tokio::select! {
-                _ = terminate.recv() => Signal::End,
-                _ = interrupt.recv() => Signal::End,
-                _ = hangup.recv() => Signal::Reload,
-            })
+            let heard = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+            let [terminate, interrupt, hangup] = heard;
+            Ok(Signals { terminate: terminate?, interrupt: interrupt?, hangup: hangup? })
+        })
+    }
+
+    /// Waits until the process is told to end, by SIGTERM or SIGINT, or to read its settings again, by SIGHUP.
+    pub fn next_signal(&self, heard: &mut Signals) -> Signal {
+        self.runtime.block_on(async {
+            tokio::select! {
+                _ = heard.terminate.recv() => Signal::End,
+                _ = heard.interrupt.recv() => Signal::End,
+                _ = heard.hangup.recv() => Signal::Reload,
+            }
         })
     }
 

@@ -10,8 +10,8 @@ use sqlparser::ast::{
 };
 
 use super::calls::call;
+use super::figured::{UNNAMED, figured};
 use super::parsed;
-use super::scope::output_name;
 use super::walk::{is_any_outside, outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::matches::ALL_MATCHES;
@@ -41,9 +41,12 @@ impl VisitorMut for Rows {
             let is_known = |part: &Expr| matches!(part, Expr::Function(function) if known(&function.name).is_some());
             if let SelectItem::UnnamedExpr(expr) = &*item
                 && is_any_outside(expr, &is_known)
-                && let Some(name) = output_name(expr)
             {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+                // The list's function, and `unnest`, have other names.
+                let name = figured(expr);
+                if name != UNNAMED {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+                }
             }
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
                 outside(expr, &mut |part| {

@@ -10,7 +10,9 @@ use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
-use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, RenameTableNameKind, Statement};
+use sqlparser::ast::{
+    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, Statement,
+};
 use storage::TableVersion;
 
 use crate::catalog::comments::Part;
@@ -311,31 +313,29 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
 
 /// ALTER TABLE .. RENAME CONSTRAINT.
 pub(crate) fn rename_constraint(of: &RenameConstraint, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = running.named(&of.table)?;
-    if of.if_exists && running.catalog.get(&name).is_none() {
-        return Ok(Done::new("ALTER TABLE"));
-    }
-    as_owner(&name, running, |table, running| {
-        let mut changed = table.clone();
-        constraints::rename(&mut changed, &of.from, &of.to, running)?;
-        let changed = indexed(changed, running)?;
-        running.home.commit(|state| match state.by_id(table.id) {
-            Some(known) if known.name == table.name => state.put_table((*table.name).clone(), changed),
-            _ => Err(state.not_found("table", &table.name)),
-        })?;
-        Ok(Done::new("ALTER TABLE"))
+    change_constraint((&of.table, of.if_exists), running, |table, running| {
+        constraints::rename(table, &of.from, &of.to, running)
     })
 }
 
 /// ALTER TABLE .. ALTER CONSTRAINT.
 pub(crate) fn alter_constraint(of: &AlterConstraint, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = running.named(&of.table)?;
-    if of.if_exists && running.catalog.get(&name).is_none() {
+    change_constraint((&of.table, of.if_exists), running, |table, _| constraints::defer(table, &of.name, of.deferral))
+}
+
+/// Changes what a table's constraints are called, or when they are looked at.
+fn change_constraint(
+    (table, if_exists): (&ObjectName, bool),
+    running: &Arc<RunningStatement>,
+    change: impl FnOnce(&mut TableEntry, &Arc<RunningStatement>) -> Result<()>,
+) -> Result<Done> {
+    let name = running.named(table)?;
+    if if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }
     as_owner(&name, running, |table, running| {
         let mut changed = table.clone();
-        constraints::defer(&mut changed, &of.name, of.deferral)?;
+        change(&mut changed, running)?;
         let changed = indexed(changed, running)?;
         running.home.commit(|state| match state.by_id(table.id) {
             Some(known) if known.name == table.name => state.put_table((*table.name).clone(), changed),
