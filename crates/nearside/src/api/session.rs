@@ -16,6 +16,7 @@ use crate::api::cursors::Cursors;
 use crate::api::on_commit::OnCommits;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
+use crate::api::wire::Parsed;
 use crate::catalog::path::temporary_of;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -81,6 +82,7 @@ pub(super) struct SessionState {
     pub(super) prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<RunningStatement>>>,
     shapes: Shapes,
+    pub(super) parsed: Parsed,
     /// The transaction that it has begun.
     pub(super) transaction: OfSession,
     /// Queries whose rows are taken some at a time.
@@ -131,6 +133,7 @@ impl Session {
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),
+            parsed: Parsed::default(),
             transaction: OfSession::default(),
             cursors: Cursors::default(),
             on_commit: OnCommits::default(),

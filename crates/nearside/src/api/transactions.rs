@@ -217,6 +217,9 @@ impl Session {
             if let Some(before) = before.take() {
                 running = running.begun_again(&before);
             }
+            if !state.is_implicit {
+                running = running.at(transaction.open.began);
+            }
             let running = Arc::new(running);
             self.track(&running);
             running.check()?;

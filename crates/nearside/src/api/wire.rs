@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
+use chrono::Utc;
 use datafusion_common::{DFSchema, ScalarValue, TableReference};
 use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::parser::Statement;
@@ -19,10 +20,11 @@ use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
 use crate::plan::system::OfSession;
-use crate::run::client;
+use crate::run::cache::{Key, PlanCache};
 use crate::run::outcome::{Done, Outcome};
 use crate::run::prepare::constants;
 use crate::run::statement::RunningStatement;
+use crate::run::{client, config};
 use crate::sql::AnyStatement;
 use crate::statements::{copy, types};
 
@@ -33,6 +35,19 @@ pub struct TableName {
     pub schema: Option<String>,
     /// The table.
     pub table: String,
+}
+
+/// Statements that a client has had prepared without a name, by their texts and the types that it declared.
+#[derive(Debug)]
+pub(super) struct Parsed(PlanCache<Arc<Template>>);
+
+/// How many of them a session keeps.
+const PARSED_MAX: usize = 64;
+
+impl Default for Parsed {
+    fn default() -> Parsed {
+        Parsed(PlanCache::new(PARSED_MAX))
+    }
 }
 
 impl TableName {
@@ -66,6 +81,7 @@ impl Session {
             path: Vec::new(),
             level: String::new(),
             is_read_only: false,
+            started: Utc::now(),
         };
         let shown = client::shown(name, planner.config_options(), &of)?;
         (!is_of_transaction).then_some(shown.value)
@@ -79,11 +95,24 @@ impl Session {
     pub fn prepare_as(&self, sql: &str, declared: &[Option<DataType>]) -> Result<Prepared> {
         let template = Cell::new(None);
         self.carry_out("PREPARE", None, &|running, settings| {
-            template.set(Some(prepared_as(sql, declared, running, settings)?));
+            // Drivers send a text anew for each run.
+            let ddl_version = running.catalog.ddl_version;
+            let key = Key { sql: format!("{declared:?} {sql}"), settings, ddl_version };
+            let known = self.shared.parsed.0.get(&key);
+            template.set(Some(match known {
+                Some(known) => known,
+                None => {
+                    let made = Arc::new(prepared_as(sql, declared, running, settings)?);
+                    if config::nearside(running.planner.config_options()).plan_cache {
+                        self.shared.parsed.0.put(key, Arc::clone(&made));
+                    }
+                    made
+                }
+            }));
             Ok(Outcome::Done(Done::new("PREPARE")))
         })?;
         let template = template.take().ok_or_else(|| Error::Internal("a statement that was not prepared".into()))?;
-        Ok(Prepared { session: self.clone(), template: Arc::new(template) })
+        Ok(Prepared { session: self.clone(), template })
     }
 
     /// Has the session's transaction fail, if it has one that goes on: what a client was told has failed was part of

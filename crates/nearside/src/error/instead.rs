@@ -11,8 +11,8 @@ const ADVICE: [(&[&str], &str); 18] = [
         "texts are UTF-8; CAST makes bytes of a text, and encode(.., 'escape') a text of bytes",
     ),
     (&["make_timestamptz"], "cast make_timestamp(..) to TIMESTAMPTZ"),
-    (&["clock_timestamp", "statement_timestamp", "transaction_timestamp", "timeofday"], "use now()"),
-    (&["pg_sleep"], "a query does not wait"),
+    (&["timeofday"], "use clock_timestamp()"),
+    (&["pg_sleep_for", "pg_sleep_until"], "use pg_sleep(seconds)"),
     (&["enum_first", "enum_last", "enum_range"], "there are no enumerations; use a table of values"),
     (
         &["area", "center", "diagonal", "diameter", "height", "npoints", "point", "circle"],

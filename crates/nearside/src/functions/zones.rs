@@ -39,7 +39,7 @@ pub(crate) fn function() -> ScalarUDF {
 }
 
 /// The zone of sessions that have set none.
-const UTC: &str = "+00:00";
+pub(crate) const UTC: &str = "+00:00";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Zoned {

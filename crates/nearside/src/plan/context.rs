@@ -31,8 +31,10 @@ use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::{self, Answers};
+use crate::functions::clock;
 use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
+use crate::functions::sleep;
 use crate::functions::uuids::UUID;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
@@ -184,6 +186,11 @@ impl PlanContext<'_> {
 
     /// What functions that ask the catalog are answered: the same for all of a statement, which tells equal calls by
     /// it.
+    fn check_of_stop(&self) -> sleep::Check {
+        let stop = self.stop.clone();
+        Arc::new(move || stop.check())
+    }
+
     fn answers(&self) -> Arc<dyn Answers> {
         let made = || self.system.answers(self.catalog.state(), self.planner, &self.session);
         Arc::clone(self.answers.get_or_init(made))
@@ -402,8 +409,12 @@ impl ContextProvider for PlanContext<'_> {
         let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
         let of_catalog =
             || catalog_asked::is_asked(name).then(|| catalog_asked::function(name, self.answers())).flatten();
-        let asked =
-            counted.or_else(of_catalog).or_else(|| self.system.session_function(name, self.planner, &self.session));
+        let zone = self.planner.config_options().execution.time_zone.as_deref();
+        let asked = counted
+            .or_else(of_catalog)
+            .or_else(|| clock::of_statement(name, self.session.started, zone))
+            .or_else(|| sleep::of_statement(name, || self.check_of_stop()))
+            .or_else(|| self.system.session_function(name, self.planner, &self.session));
         asked.or_else(|| self.planner.scalar_functions().get(name).cloned())
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use chrono::{DateTime, Utc};
 use datafusion_expr::{ScalarUDF, TableSource};
 
 use crate::catalog::{CatalogState, Name};
@@ -38,6 +39,8 @@ pub(crate) struct OfSession {
     pub level: String,
     /// Whether its transaction is read only.
     pub is_read_only: bool,
+    /// When the statement began.
+    pub started: DateTime<Utc>,
 }
 
 /// The system views and `information_schema`.

@@ -11,6 +11,7 @@ use datafusion_expr::{Expr, LogicalPlan, ScalarUDF, Volatility};
 use parking_lot::Mutex;
 
 use crate::functions::sequences::{is_next, is_of_sequence};
+use crate::functions::sleep::is_sleep;
 use crate::tables::stored::StoredSource;
 
 /// Plans of queries that a database keeps.
@@ -87,12 +88,31 @@ impl<P: Clone> PlanCache<P> {
 /// True when the plan of a query means the same tomorrow, and for any session: stored tables only, and no function that
 /// depends on the moment or takes values of sequences.
 pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
-    is_lasting(plan, &|function| !is_of_sequence(function))
+    is_lasting(plan, &|function| !is_of_run(function) && !is_of_sequence(function))
 }
 
-/// True when it means the same tomorrow for the session that it was planned for: it may take values of sequences.
+/// True when it means the same tomorrow for the session that it was planned for, who gives it the moment of each run:
+/// it may take values of sequences.
 pub(crate) fn is_keepable(plan: &LogicalPlan) -> bool {
-    is_lasting(plan, &|function| !is_of_sequence(function) || is_next(function))
+    is_lasting(plan, &|function| match is_of_sequence(function) {
+        true => is_next(function),
+        false => !is_of_run(function) || is_now(function),
+    })
+}
+
+/// As [`is_keepable`], without sequences.
+pub(crate) fn is_keepable_without_sequences(plan: &LogicalPlan) -> bool {
+    is_lasting(plan, &|function| !is_of_sequence(function) && (!is_of_run(function) || is_now(function)))
+}
+
+/// Whether a function gives the moment of its statement.
+pub(crate) fn is_now(function: &ScalarUDF) -> bool {
+    function.name() == "now"
+}
+
+/// Whether a function is of one run of a statement alone.
+fn is_of_run(function: &ScalarUDF) -> bool {
+    function.signature().volatility == Volatility::Stable || is_sleep(function)
 }
 
 fn is_lasting(plan: &LogicalPlan, may_call: &dyn Fn(&ScalarUDF) -> bool) -> bool {
@@ -117,7 +137,7 @@ fn is_lasting(plan: &LogicalPlan, may_call: &dyn Fn(&ScalarUDF) -> bool) -> bool
 
 fn is_momentary(expr: &Expr, may_call: &dyn Fn(&ScalarUDF) -> bool) -> bool {
     match expr {
-        Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Stable || !may_call(&f.func),
+        Expr::ScalarFunction(f) => !may_call(&f.func),
         Expr::ScalarVariable(..) => true,
         _ => false,
     }

@@ -76,6 +76,8 @@ pub(crate) struct RunningStatement {
     /// What its tasks touch.
     pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
+    /// What `now()` is: when it began, or the transaction that it is part of.
+    moment: DateTime<Utc>,
     deadline: Option<Instant>,
     /// Of a prepared statement that was named, what it was prepared from.
     prepared: OnceLock<String>,
@@ -96,6 +98,8 @@ impl RunningStatement {
         // SET has refused what is no setting.
         statement.set_settings(scheduling::settings(&settings, inner.threshold.known().unwrap_or(0)).ok());
         statement.set_counted(scheduling::counted(&settings.hardware_counters).unwrap_or(true));
+        // As fine as PostgreSQL's clocks, which is what its clients read.
+        let started = Utc::now().trunc_subsecs(6);
         RunningStatement {
             statement,
             inner: Arc::clone(inner),
@@ -110,8 +114,8 @@ impl RunningStatement {
             given: Arc::default(),
             returned: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
-            // As fine as PostgreSQL's clocks, which is what its clients read.
-            started: Utc::now().trunc_subsecs(6),
+            started,
+            moment: started,
             deadline,
             prepared: OnceLock::new(),
         }
@@ -180,6 +184,7 @@ impl RunningStatement {
             path: self.path().existing(&self.catalog).map(str::to_string).collect(),
             level: of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string()),
             is_read_only: of.map_or(settings.default_transaction_read_only, |of| of.is_read_only),
+            started: self.started,
         }
     }
 
@@ -205,6 +210,7 @@ impl RunningStatement {
             returned: Arc::clone(&self.returned),
             traffic: Arc::clone(&self.traffic),
             started: self.started,
+            moment: self.moment,
             deadline: self.deadline,
             prepared: self.prepared.clone(),
         }
@@ -224,6 +230,11 @@ impl RunningStatement {
         catalog: Snapshot,
     ) -> RunningStatement {
         RunningStatement { transaction: Some(transaction), home, catalog, ..self }
+    }
+
+    /// The same statement, at the moment at which its transaction began.
+    pub(crate) fn at(self, began: DateTime<Utc>) -> RunningStatement {
+        RunningStatement { moment: began.trunc_subsecs(6), ..self }
     }
 
     /// The same statement, begun again: it has as much time as it had.
@@ -272,7 +283,7 @@ impl RunningStatement {
     /// What expressions are planned with: the time of the statement and the session's settings.
     pub(crate) fn props(&self) -> ExecutionProps {
         let mut props = ExecutionProps::new();
-        props.query_execution_start_time = Some(self.started);
+        props.query_execution_start_time = Some(self.moment);
         props.config_options = Some(Arc::clone(self.planner.config_options()));
         props
     }
@@ -353,7 +364,7 @@ pub(crate) fn of_step<T>(
 /// The optimiser asks the statement for the time that `now()` stands for.
 impl OptimizerConfig for RunningStatement {
     fn query_execution_start_time(&self) -> Option<DateTime<Utc>> {
-        Some(self.started)
+        Some(self.moment)
     }
 
     fn alias_generator(&self) -> &Arc<AliasGenerator> {

@@ -6,7 +6,7 @@
 //! ```text
 //! SELECT columns FROM t WHERE c = literal [AND ..]
 //! INSERT INTO t [(columns)] VALUES (literals) [ON CONFLICT ..]
-//! UPDATE t SET c = expression [, ..] WHERE c = literal [AND ..]
+//! UPDATE t SET c = literal | c + literal | expression [, ..] WHERE c = literal [AND ..]
 //! DELETE FROM t WHERE c = literal [AND ..]
 //! ```
 //!
@@ -250,14 +250,12 @@ impl Reader<'_> {
         self.name()?;
         self.take_keyword(Keyword::SET)?;
         loop {
+            let begin = self.text.len();
             self.name()?;
+            let column = self.text[begin..].to_string();
             self.take_if(&Token::Eq).then_some(())?;
-            let (at, text, literals) = (self.at, self.text.len(), self.literals.len());
-            if self.literal().is_none() || !self.ends_assignment() {
+            if !self.assigns(Reader::literal) && !self.assigns(|reader| reader.sum(&column)) {
                 // An expression, whose literals stay.
-                self.at = at;
-                self.text.truncate(text);
-                self.literals.truncate(literals);
                 while !self.ends_assignment() {
                     is_plain(self.next()?).then(|| self.take())?;
                 }
@@ -267,6 +265,28 @@ impl Reader<'_> {
             }
         }
         self.conditions()
+    }
+
+    /// Whether an assignment has this form; else it stands as before.
+    fn assigns(&mut self, form: impl FnOnce(&mut Self) -> Option<()>) -> bool {
+        let (at, text, literals) = (self.at, self.text.len(), self.literals.len());
+        let is_form = form(self).is_some() && self.ends_assignment();
+        if !is_form {
+            self.at = at;
+            self.text.truncate(text);
+            self.literals.truncate(literals);
+        }
+        is_form
+    }
+
+    /// `c + literal` or `c - literal`, where `c` is the column that it is assigned to. Of another column's type the sum
+    /// might not have room for what the literal's has.
+    fn sum(&mut self, column: &str) -> Option<()> {
+        let begin = self.text.len();
+        self.name()?;
+        (self.text[begin..] == *column).then_some(())?;
+        (self.take_if(&Token::Plus) || self.take_if(&Token::Minus)).then_some(())?;
+        self.literal()
     }
 
     fn ends_assignment(&self) -> bool {
@@ -286,7 +306,8 @@ impl Reader<'_> {
         self.take_keyword(Keyword::VALUES)?;
         self.take_if(&Token::LParen).then_some(())?;
         loop {
-            let constants = [Keyword::NULL, Keyword::TRUE, Keyword::FALSE, Keyword::DEFAULT];
+            let constants =
+                [Keyword::NULL, Keyword::TRUE, Keyword::FALSE, Keyword::DEFAULT, Keyword::CURRENT_TIMESTAMP];
             match constants.into_iter().find(|constant| self.is_keyword(*constant)) {
                 Some(_) => self.take(),
                 None => self.literal()?,
@@ -357,8 +378,18 @@ mod tests {
             ),
             (
                 "UPDATE t SET v = v + 1, w = 'x' WHERE k = 7",
-                "UPDATE t SET v = v + 1 , w = $1 WHERE k = $2",
-                vec![text("x"), Integer(7)],
+                "UPDATE t SET v = v + $1 , w = $2 WHERE k = $3",
+                vec![Integer(1), text("x"), Integer(7)],
+            ),
+            (
+                "UPDATE t SET v = u + 1, x = x - -2.5, y = y + 1 + 1, z = 1 + z WHERE k = 7",
+                "UPDATE t SET v = u + 1 , x = x - $1 , y = y + 1 + 1 , z = 1 + z WHERE k = $2",
+                vec![Decimal { digits: -25, scale: 1 }, Integer(7)],
+            ),
+            (
+                "INSERT INTO t VALUES (1, CURRENT_TIMESTAMP)",
+                "INSERT INTO t VALUES ( $1 , CURRENT_TIMESTAMP )",
+                vec![Integer(1)],
             ),
             (
                 "DELETE FROM t WHERE a = 1 AND b = 2",

@@ -68,6 +68,14 @@ const WRITES: &[(&str, &[Kind])] = &[
         "INSERT INTO w AS x VALUES ($1, $2, 0) ON CONFLICT (k) DO UPDATE SET s = $2 || 'y', f = $3 WHERE x.k > $4",
         &[Kind::Int, Kind::Text, Kind::Float, Kind::Int],
     ),
+    ("UPDATE w SET f = $2 WHERE k = $1", &[Kind::Int, Kind::Float]),
+    ("UPDATE w SET c = $2 WHERE k = $1", &[Kind::Int, Kind::Text]),
+    ("UPDATE w SET f = 8.5 WHERE k = $1 AND c = $2", &[Kind::Int, Kind::Text]),
+    ("UPDATE w SET s = CASE WHEN c = $2 THEN 'same' ELSE length(c)::TEXT END WHERE k = $1", &[Kind::Int, Kind::Text]),
+    (
+        "INSERT INTO w (k, c) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET s = CASE WHEN w.c = $2 THEN 'a' ELSE 'b' END",
+        &[Kind::Int, Kind::Text],
+    ),
     ("DELETE FROM w WHERE k = $1", &[Kind::Float]),
     ("DELETE FROM w AS x WHERE x.k = $1 OR x.s = $2", &[Kind::Int, Kind::Text]),
 ];
@@ -90,8 +98,10 @@ impl Kind {
                 all
             }
             Kind::Text => {
-                let mut all: Vec<_> =
-                    ["s1", "s4", "none", "%3"].iter().map(|&v| (ScalarValue::from(v), format!("'{v}'"))).collect();
+                let mut all: Vec<_> = ["s1", "s4", "none", "%3", "s1   "]
+                    .iter()
+                    .map(|&v| (ScalarValue::from(v), format!("'{v}'")))
+                    .collect();
                 all.push((ScalarValue::Utf8(None), "NULL::TEXT".into()));
                 all
             }
@@ -315,7 +325,9 @@ fn execute_takes_constants() {
 fn values_in_a_prepared_write_are_values_in_its_text() {
     let new = || {
         let session = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap().session();
-        session.execute("CREATE TABLE w (k INT UNIQUE, s VARCHAR(9) DEFAULT 'none', f DOUBLE)").unwrap();
+        session
+            .execute("CREATE TABLE w (k INT UNIQUE, s VARCHAR(9) DEFAULT 'none', f DOUBLE, c CHAR(4) DEFAULT 's1')")
+            .unwrap();
         session.execute("INSERT INTO w SELECT value, 's' || value, value / 4.0 FROM generate_series(1, 30)").unwrap();
         session
     };
@@ -349,6 +361,47 @@ fn values_in_a_prepared_write_are_values_in_its_text() {
         sessions[1].execute("DEALLOCATE p").unwrap();
     }
     assert!(outcomes.iter().all(|&n| n > 20), "some fit, some do not: {outcomes:?}");
+}
+
+/// What is planned once asks for the moment of each run.
+#[test]
+fn a_prepared_write_has_the_moment_of_its_run() {
+    let session = Database::builder().threads(1).memory_bytes(1 << 28).build().unwrap().session();
+    session
+        .execute("CREATE TABLE m (k INT PRIMARY KEY, at TIMESTAMP, made TIMESTAMPTZ DEFAULT now(), day DATE)")
+        .unwrap();
+    session.execute("SET TimeZone = 'Asia/Tokyo'").unwrap();
+    let one = |sql: &str| rows(session.query(sql).and_then(nearside::ResultStream::collect_all)).unwrap()[0].clone();
+    let texts = [
+        "INSERT INTO m (k, at, day) VALUES ($1, CURRENT_TIMESTAMP, now()::DATE)",
+        "INSERT INTO m (k) VALUES ($1) ON CONFLICT (k) DO UPDATE SET at = now(), day = CURRENT_DATE",
+        "UPDATE m SET at = now() + INTERVAL '0 s', made = now() WHERE k = $1",
+    ];
+    let prepared: Vec<_> = texts.iter().map(|sql| session.prepare(sql).unwrap()).collect();
+    for key in 0..10 {
+        for write in &prepared {
+            for transaction in [false, true] {
+                let before = one("SELECT clock_timestamp()::TIMESTAMP");
+                if transaction {
+                    session.execute("BEGIN").unwrap();
+                }
+                if transaction && std::ptr::eq(write, &prepared[0]) {
+                    session.execute(&format!("DELETE FROM m WHERE k = {key}")).unwrap();
+                }
+                write.run(&[ScalarValue::from(key)]).unwrap();
+                let is_right = format!(
+                    "SELECT at BETWEEN TIMESTAMP '{before}' AND clock_timestamp()::TIMESTAMP AND day = CURRENT_DATE \
+                     AND ({} OR at = now()::TIMESTAMP) FROM m WHERE k = {key}",
+                    !transaction
+                );
+                assert_eq!(one(&is_right), "true", "{before}");
+                if transaction {
+                    session.execute("COMMIT").unwrap();
+                }
+            }
+        }
+    }
+    assert_eq!(one("SELECT count(DISTINCT at) = count(*) FROM m"), "true");
 }
 
 #[test]

@@ -785,7 +785,11 @@ fn statements_of_one_shape_do_what_each_does_by_itself() {
             0 => format!("INSERT INTO % VALUES ({key}, {}, {}, {}, {})", any(), any(), any(), any()),
             1 => format!("INSERT INTO % (k, s) VALUES ({key}, {})", any()),
             2 => format!("INSERT INTO % (k, f) VALUES ({key}, {}) ON CONFLICT (k) DO UPDATE SET f = excluded.f", any()),
-            3 => format!("UPDATE % SET d = {}, f = f + 1 WHERE k = {key}", any()),
+            3 => match any().len() % 3 {
+                0 => format!("UPDATE % SET d = {}, f = f + 1 WHERE k = {key}", any()),
+                1 => format!("UPDATE % SET f = f + {}, d = d - {} WHERE k = {key}", any(), any()),
+                _ => format!("UPDATE % SET k = k + {}, f = d + 1 WHERE k = {key}", any()),
+            },
             4 => format!("UPDATE % SET s = {} WHERE d = {key}", any()),
             5 => format!("DELETE FROM % WHERE k = {key} AND s = {}", any()),
             6 => format!("SELECT k, s, d, f, b FROM % WHERE f = {key}"),

@@ -11,9 +11,11 @@ use datafusion_common::{Column, DFSchema};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection};
 use exec::Expression;
 
+use crate::catalog::lengths::{LENGTH, Length};
 use crate::error::{Error, Result};
 use crate::lower::PhysicalExpression;
 use crate::rewrite::assigned::is_assignable;
+use crate::run::cache::is_now;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::statements::compiled::direct::Direct;
@@ -36,6 +38,9 @@ pub(super) struct RowSchema {
     columns: SchemaRef,
     parameters: usize,
 }
+
+/// What the moment of a statement is called, which is the last parameter where there is one.
+pub(super) const MOMENT: &str = "$moment";
 
 impl Compiled {
     fn new(expression: &Expr, schema: &DFSchema, running: &RunningStatement) -> Result<Compiled> {
@@ -186,19 +191,28 @@ impl RowSchema {
 
     /// The expression with the row's columns; `None` where it has another, or a parameter without a type.
     fn over_row(&self, expression: Expr) -> Result<Option<Expr>> {
-        let mut is_known = true;
+        let (mut is_known, mut has_parameter, mut has_fixed) = (true, false, false);
         let over_row = expression.transform_up(|part| {
             let (name, is_parameter) = match &part {
-                Expr::Column(column) => (&column.name, false),
-                Expr::Placeholder(parameter) => (&parameter.id, true),
+                Expr::Column(column) => (column.name.as_str(), false),
+                Expr::Placeholder(parameter) => (parameter.id.as_str(), true),
+                Expr::ScalarFunction(call) if is_now(&call.func) => (MOMENT, true),
                 _ => return Ok(Transformed::no(part)),
             };
             // Parameters are the last columns.
             let first_parameter = self.columns.fields().len() - self.parameters;
             let place = self.columns.index_of(name);
+            if let Ok(place) = &place {
+                let length = self.columns.field(*place).metadata().get(LENGTH);
+                has_fixed |= length.and_then(|text| Length::of_text(text)).is_some_and(Length::is_fixed);
+            }
+            has_parameter |= is_parameter;
             is_known &= place.is_ok_and(|place| (place >= first_parameter) == is_parameter);
             Ok(Transformed::yes(Expr::Column(Column::new(Some(ROW), name))))
         })?;
+        // A text that is compared with a CHAR(n) counts without the blanks at its end, and what a parameter is there
+        // its value decides, which is no text yet.
+        is_known &= !(has_parameter && has_fixed);
         Ok(is_known.then_some(over_row.data))
     }
 }

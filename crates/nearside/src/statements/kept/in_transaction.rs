@@ -24,7 +24,7 @@ impl KeptWrite {
         running: &Arc<RunningStatement>,
         of: &mut ByKeys<'_>,
     ) -> Result<Option<Done>> {
-        let Some(parameters) = self.parameters_of(values)? else { return Ok(None) };
+        let Some(parameters) = self.parameters_of(values, running)? else { return Ok(None) };
         of.write(&self.table, running, |of, running| match running.catalog.ddl_version == self.ddl_version {
             true => self.by_keys(of, &parameters),
             false => Ok(Keyed::Otherwise),

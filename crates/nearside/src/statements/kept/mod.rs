@@ -15,11 +15,12 @@ use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::ScalarValue;
-use datafusion_common::tree_node::TreeNode;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::dml::InsertOp;
 use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Volatility, WriteOp};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Volatility, WriteOp};
+use datafusion_optimizer::OptimizerConfig;
 use storage::{Keys, Serial, TableRow};
 use units::versions::Pin;
 
@@ -29,11 +30,11 @@ use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
 use crate::functions::sequences::is_next;
 use crate::run::by_key::account;
-use crate::run::cache::{is_cacheable, is_keepable};
+use crate::run::cache::{is_keepable, is_keepable_without_sequences, is_now};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::Conflict;
-use crate::statements::compiled::{Compiled, RowSchema};
+use crate::statements::compiled::{Compiled, MOMENT, RowSchema};
 use crate::statements::conflict;
 use crate::statements::relations::is_related;
 use crate::statements::small::{Known, KnownKey, SmallWrite, write_beside_others};
@@ -49,6 +50,8 @@ pub(crate) struct KeptWrite {
     /// What it was planned with.
     ddl_version: u64,
     parameters: Vec<DataType>,
+    /// The type of the statement's moment, where it asks for it: a parameter behind the others.
+    moment: Option<DataType>,
     /// The table's columns, in which NULL may stand until a row is checked.
     columns: SchemaRef,
     /// Their places.
@@ -158,13 +161,16 @@ impl KeptWrite {
         if !table.rules.generated.is_empty() || is_related(&running.catalog, table) {
             return Ok(None);
         }
-        // A text that is compared with a CHAR(n) counts without the blanks at its end, and a parameter is no text yet.
-        let has_fixed = table.lengths.values().any(|length| length.is_fixed());
-        if has_fixed && !write.types.is_empty() {
-            return Ok(None);
-        }
+        let moment = match moment_of(write.input)? {
+            Some(moment) => Some(moment),
+            None => match write.conflict.map(|clause| conflict::update_plan(table, clause, running)).transpose()? {
+                Some(Some((plan, _))) => moment_of(&plan)?,
+                _ => None,
+            },
+        };
         let fields = write.types.iter().enumerate();
         let fields = fields.map(|(place, data_type)| Field::new(format!("${}", place + 1), data_type.clone(), true));
+        let fields = fields.chain(moment.iter().map(|data_type| Field::new(MOMENT, data_type.clone(), true)));
         let parameters: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let over_parameters = RowSchema::new(None, &parameters);
         let columns = told(&table.base.schema, &table.lengths);
@@ -203,7 +209,7 @@ impl KeptWrite {
         let (name, ddl_version) = (Arc::clone(&table.name), running.catalog.ddl_version);
         let (parameters, columns) = (write.types.to_vec(), nullable(&table.base.schema));
         let (all, shown) = ((0..columns.fields().len()).collect(), table.name.shown());
-        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, columns, all, shown, action }))
+        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, moment, columns, all, shown, action }))
     }
 
     /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are
@@ -212,7 +218,7 @@ impl KeptWrite {
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        let Some(parameters) = self.parameters_of(values)? else { return Ok(None) };
+        let Some(parameters) = self.parameters_of(values, running)? else { return Ok(None) };
         beside_others(&self.table, running, |table, running| {
             if running.catalog.ddl_version != self.ddl_version {
                 return Ok(Attempt::Alone);
@@ -221,13 +227,20 @@ impl KeptWrite {
         })
     }
 
-    /// Arrays of one value each; `None` for values of other types than those that it was planned for.
-    fn parameters_of(&self, values: &[ScalarValue]) -> Result<Option<Vec<ArrayRef>>> {
+    /// Arrays of one value each, the statement's moment behind them where it asks for it; `None` for values of other
+    /// types than those that it was planned for.
+    fn parameters_of(&self, values: &[ScalarValue], running: &RunningStatement) -> Result<Option<Vec<ArrayRef>>> {
         let types = self.parameters.iter();
         if types.len() != values.len() || values.iter().zip(types).any(|(v, data_type)| v.data_type() != *data_type) {
             return Ok(None);
         }
-        Ok(Some(values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?))
+        let mut arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
+        if let Some(data_type) = &self.moment {
+            let moment = running.query_execution_start_time().and_then(|moment| moment.timestamp_nanos_opt());
+            let moment = ScalarValue::TimestampNanosecond(moment, Some("+00:00".into()));
+            arrays.push(moment.cast_to(data_type)?.to_array()?);
+        }
+        Ok(Some(arrays))
     }
 
     /// Does what a statement without parameters says, for who writes the table alone, over whose state it was planned;
@@ -236,7 +249,8 @@ impl KeptWrite {
     /// # Errors
     /// Those of the statement.
     pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
-        match self.carried_out(table, &[], running)? {
+        let Some(parameters) = self.parameters_of(&[], running)? else { return Ok(None) };
+        match self.carried_out(table, &parameters, running)? {
             Attempt::Done(done) => Ok(Some(done)),
             Attempt::Alone | Attempt::Again => Ok(None),
         }
@@ -345,6 +359,26 @@ impl KeptWrite {
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.columns), columns, &options)?)
     }
+}
+
+/// The type of the moment that a plan asks for, if it does.
+fn moment_of(plan: &LogicalPlan) -> Result<Option<DataType>> {
+    let mut found = None;
+    plan.apply(|node| {
+        for expression in node.expressions() {
+            expression.apply(|part| {
+                if let Expr::ScalarFunction(call) = part
+                    && is_now(&call.func)
+                {
+                    found = Some(part.get_type(&DFSchema::empty())?);
+                    return Ok(TreeNodeRecursion::Stop);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
 }
 
 /// Whether a step of a plan has a query in an expression, or a value that is another one each time.
@@ -467,7 +501,7 @@ fn kept_conflict(
     let Some((plan, pairs)) = conflict::update_plan(table, clause, running)? else {
         return Ok(Some(KeptConflict { indexes, update: None }));
     };
-    if !is_cacheable(&plan) || plan.exists(has_query)? {
+    if !is_keepable_without_sequences(&plan) || plan.exists(has_query)? {
         return Ok(None);
     }
     let Some(over_pairs) = RowSchema::new(Some(&pairs), parameters) else { return Ok(None) };

@@ -67,6 +67,7 @@ pub(crate) fn begin_statement(
     if state.level == Level::Serializable {
         catalog = catalog.telling(Arc::clone(&state.reads));
     }
+    let running = if state.is_implicit { running } else { running.at(transaction.open.began) };
     Ok(running.within(Arc::new(of), Arc::clone(&transaction.home), catalog))
 }
 
