@@ -251,6 +251,28 @@ impl Template {
         }
     }
 
+    /// As [`start`](Self::start), if it reads a row by its key and has to wait for nothing; else it has done nothing.
+    ///
+    /// # Errors
+    /// A cancelled statement.
+    pub(crate) fn start_at_once(
+        &self,
+        values: &[ScalarValue],
+        running: &RunningStatement,
+        settings: u64,
+    ) -> Result<Option<ResultStream>> {
+        if self.write.is_some() || self.locking.is_some() || values.len() != self.parameter_types.len() {
+            return Ok(None);
+        }
+        let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
+        let is_typed = values.iter().zip(&self.parameter_types).all(|(v, known)| known.as_ref() == Some(&v.data_type()));
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        match self.planned.lock().clone() {
+            Some((of, planned)) if of == stamp && is_typed => planned.start_at_once(&values, running),
+            _ => Ok(None),
+        }
+    }
+
     /// It is planned for each run, as most statements that write are.
     fn start_locking(
         &self,

@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    fn started(&self, label: &str) -> (RunningStatement, u64) {
+    pub(super) fn started(&self, label: &str) -> (RunningStatement, u64) {
         let (planner, settings) = self.planner();
         let SessionState { number, user, given, .. } = self.shared.as_ref();
         let running = RunningStatement::start(&self.inner, planner).run_by(*number, *user, given);
@@ -116,9 +116,15 @@ impl Session {
         (running, settings)
     }
 
+    /// Whether a statement outside of a transaction needs none of its own.
+    pub(super) fn runs_by_itself(&self) -> bool {
+        let modes = self.default_modes();
+        modes.level != Level::Serializable && !modes.is_read_only
+    }
+
     pub(super) fn by_itself(&self, label: &str, work: &Work<'_>) -> Result<Outcome> {
         let modes = self.default_modes();
-        if modes.level == Level::Serializable || modes.is_read_only {
+        if !self.runs_by_itself() {
             return self.as_a_transaction(modes, label, work);
         }
         let settings = Cell::new(0);

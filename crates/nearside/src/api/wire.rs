@@ -96,8 +96,7 @@ impl Session {
         let template = Cell::new(None);
         self.carry_out("PREPARE", None, &|running, settings| {
             // Drivers send a text anew for each run.
-            let ddl_version = running.catalog.ddl_version;
-            let key = Key { sql: format!("{declared:?} {sql}"), settings, ddl_version };
+            let key = parsed_key(sql, declared, running, settings);
             let known = self.shared.parsed.0.get(&key);
             template.set(Some(match known {
                 Some(known) => known,
@@ -113,6 +112,15 @@ impl Session {
         })?;
         let template = template.take().ok_or_else(|| Error::Internal("a statement that was not prepared".into()))?;
         Ok(Prepared { session: self.clone(), template })
+    }
+
+    /// Whether [`prepare_as`](Self::prepare_as) knows the statement, so that it waits for nothing.
+    pub fn is_parsed(&self, sql: &str, declared: &[Option<DataType>]) -> bool {
+        if self.transaction().is_some() {
+            return false;
+        }
+        let (running, settings) = self.started("");
+        self.shared.parsed.0.get(&parsed_key(sql, declared, &running, settings)).is_some()
     }
 
     /// Has the session's transaction fail, if it has one that goes on: what a client was told has failed was part of
@@ -181,6 +189,23 @@ impl Session {
 }
 
 impl Prepared {
+    /// As [`Prepared::run`], if it reads a row by its key and has to wait for nothing; else it has done nothing. So who
+    /// serves many sessions on few threads needs no other one for it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_at_once(&self, values: &[ScalarValue]) -> Result<Option<Outcome>> {
+        let session = &self.session;
+        if session.transaction().is_some() || !session.shared.on_commit.is_empty() || !session.runs_by_itself() {
+            return Ok(None);
+        }
+        not_on_a_worker()?;
+        session.may_work()?;
+        let (running, settings) = session.started("");
+        let Some(rows) = self.template.start_at_once(values, &running, settings)? else { return Ok(None) };
+        session.inner.statements.count(|| Ok(Some(Outcome::Rows(rows))))
+    }
+
     /// Names and types of the rows that the statement gives; `None` where it gives none.
     ///
     /// # Errors
@@ -193,6 +218,10 @@ impl Prepared {
         })?;
         Ok(found.take())
     }
+}
+
+fn parsed_key(sql: &str, declared: &[Option<DataType>], running: &RunningStatement, settings: u64) -> Key {
+    Key { sql: format!("{declared:?} {sql}"), settings, ddl_version: running.catalog.ddl_version }
 }
 
 /// The statement with types that are declared, told by itself, or those of texts.

@@ -92,6 +92,23 @@ impl PlannedQuery {
         by_key::start_within(query, &values, &lowered.schema, running, read)
     }
 
+    /// Starts it, if it reads a row by its key and has to wait for nothing.
+    ///
+    /// # Errors
+    /// A cancelled statement.
+    pub(crate) fn start_at_once(
+        &self,
+        values: &[ScalarValue],
+        running: &RunningStatement,
+    ) -> Result<Option<ResultStream>> {
+        let (PlanKind::Lowered(lowered), Some(query)) = (&self.kind, &self.by_key) else { return Ok(None) };
+        if !values.iter().all(is_plain) {
+            return Ok(None);
+        }
+        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        by_key::start(query, &values, &lowered.schema, running)
+    }
+
     fn start_lowered(
         &self,
         lowered: &LoweredPlan,

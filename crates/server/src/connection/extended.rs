@@ -120,7 +120,10 @@ impl Connection {
         self.check_usable(&kind)?;
         let text = sql.clone();
         let of = kind.clone();
-        let told = self.blocking(move |session| told_of(session, &text, &of, &types)).await??;
+        let told = match kind == Kind::Query && self.session.is_parsed(&text, &declared(&types)?) {
+            true => told_of(&self.session, &text, &of, &types)?,
+            false => self.blocking(move |session| told_of(session, &text, &of, &types)).await??,
+        };
         let Told { prepared, parameters, columns } = told;
         let statement = Statement { sql, kind, prepared, parameters, columns };
         self.statements.insert(name, Arc::new(statement));
@@ -332,10 +335,13 @@ impl Connection {
         let outcome = match (kind, &statement.prepared) {
             (Kind::Empty, _) => return Ok(Started::Empty),
             (Kind::Copy(copy), _) => return Ok(Started::Done(self.copy(copy, is_alone).await?)),
-            (Kind::Query, Some(prepared)) => {
-                let prepared = prepared.clone();
-                self.blocking(move |_| prepared.run(&values)).await??
-            }
+            (Kind::Query, Some(prepared)) => match prepared.run_at_once(&values)? {
+                Some(outcome) => outcome,
+                None => {
+                    let prepared = prepared.clone();
+                    self.blocking(move |_| prepared.run(&values)).await??
+                }
+            },
             _ => {
                 let sql = statement.sql.clone();
                 self.blocking(move |session| session.run(&sql)).await??
@@ -383,8 +389,8 @@ fn told_of(session: &Session, sql: &str, kind: &Kind, types: &[u32]) -> Result<T
     })
 }
 
-fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fault> {
-    // Unknown numbers are refused before anything is planned.
+/// The types that a client declares, as far as it does. Unknown numbers are refused before anything is planned.
+fn declared(types: &[u32]) -> Result<Vec<Option<DataType>>, Fault> {
     let of = |oid: &u32| {
         Parameter::of(*oid, None)?;
         Ok(match types::declared(*oid) {
@@ -392,8 +398,11 @@ fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fa
             _ => None,
         })
     };
-    let declared = types.iter().map(of).collect::<Result<Vec<_>, Fault>>()?;
-    let prepared = session.prepare_as(sql, &declared)?;
+    types.iter().map(of).collect()
+}
+
+fn told_of_query(session: &Session, sql: &str, types: &[u32]) -> Result<Told, Fault> {
+    let prepared = session.prepare_as(sql, &declared(types)?)?;
     if calls_set_config(sql) && prepared.parameter_types().is_empty() {
         let columns = prepared.columns()?.map_or(Columns::None, Columns::Known);
         return Ok(Told { prepared: None, parameters: Vec::new(), columns });
