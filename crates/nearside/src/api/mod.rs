@@ -1,5 +1,6 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
+mod authorization;
 mod control;
 mod cursor_statements;
 mod cursors;

@@ -56,6 +56,9 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     if before.roles() != after.roles() {
         state.roles = Some(Roles::clone(after.roles()));
     }
+    if !Arc::ptr_eq(before.rights(), after.rights()) {
+        state.rights = Some(after.rights().lasting()).filter(|lasting| *lasting != before.rights().lasting());
+    }
     let is_gone = |name: &Name| after.get(name).is_none() && lasts(name);
     state.removed = before.entries().filter(|(name, _)| is_gone(name)).map(|(name, _)| of(name)).collect();
     for (name, entry) in after.entries().filter(|(name, _)| lasts(name)) {
@@ -85,6 +88,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     let is_nothing = state.schemas.is_none()
         && state.settings.is_none()
         && state.roles.is_none()
+        && state.rights.is_none()
         && state.removed.is_empty()
         && state.put.is_empty();
     Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
@@ -97,7 +101,8 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
 pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Result<(State, BlobsWriter)> {
     let settings = Some(BTreeMap::clone(all.settings()));
     let roles = (!all.roles().is_untouched()).then(|| Roles::clone(all.roles()));
-    let mut state = State { next, schemas: Some(schemas(all)), settings, roles, ..State::default() };
+    let rights = Some(all.rights().lasting()).filter(|rights| !rights.is_empty());
+    let mut state = State { next, schemas: Some(schemas(all)), settings, roles, rights, ..State::default() };
     let mut blobs = BlobsWriter::default();
     for (name, entry) in all.entries().filter(|(name, _)| lasts(name)) {
         let what = match entry {

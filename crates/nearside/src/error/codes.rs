@@ -133,6 +133,7 @@ states! {
     WindowingError = "42P20" "windowing_error": "a window that cannot be, or a window function where none may stand";
     DiskFull = "53100" "disk_full": "no room on the disk: nothing was done, and writing goes on when there is";
     OutOfMemory = "53200" "out_of_memory": "a memory budget or a node has no room";
+    TooManyConnections = "53300" "too_many_connections": "the server, or the role, has as many connections as it may";
     ConfigurationLimitExceeded = "53400" "configuration_limit_exceeded": "more than a limit of the system allows";
     ProgramLimitExceeded = "54000" "program_limit_exceeded": "a value, a row count or a record that is too large";
     StatementTooComplex = "54001" "statement_too_complex": "a statement that nests too deeply, or has too many parts";

@@ -200,7 +200,7 @@ pub(crate) fn by_grouping(
         present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
     );
     let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
-    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
+    let plan = AnyStatement::one(&sql)?.plan(&running.own_context())?;
     for batch in query::run(plan, running, true)? {
         let batch = batch?;
         if batch.num_rows() > 0 {

@@ -109,6 +109,7 @@ impl SystemTables for Views {
             session::Answers {
                 session: of.number,
                 user: of.user.clone(),
+                session_user: of.session_user.clone(),
                 database: CATALOG,
                 schemas: of.path.clone(),
                 settings,
@@ -145,7 +146,7 @@ impl SystemTables for Views {
     }
 
     fn answers(&self, state: &Arc<CatalogState>, planner: &Planner, of: &OfSession) -> Arc<dyn Answers> {
-        pg_catalog::answers(state, planner, of.path.clone(), names())
+        pg_catalog::answers(state, planner, of, names())
     }
 
     fn information(
