@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::api::session::Session;
-use crate::catalog::rights::not_allowed;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{Thing, not_allowed};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::Who;
@@ -25,6 +26,20 @@ impl Session {
             RoleStatement::SetRole(role, is_local) => self.become_role(role.as_ref(), *is_local, running),
             RoleStatement::SetSession(role, is_local) => self.become_session_of(role.as_ref(), *is_local, running),
             other => roles::run(other, running),
+        }
+    }
+
+    /// An error without the values that it shows, where who runs the statement may not read them.
+    pub(super) fn as_may_be_told(&self, error: Error) -> Error {
+        let Error::Execution(message) = &error else { return error };
+        let Some(shows) = message.shows() else { return error };
+        let state = self.inner.catalog.state();
+        let may = state.may(self.planner().0.who().user);
+        let (schema, table) = shows.table.clone();
+        let columns = shows.columns.iter().cloned().collect();
+        match may.do_everything() || may.with_columns(&Thing::Relation(schema, table), Privileges::SELECT, &columns) {
+            true => error,
+            false => Error::execution(error.code(), shows.without.clone()),
         }
     }
 

@@ -85,6 +85,10 @@ impl Modes {
 impl Session {
     /// Runs a statement: as part of the session's transaction, or by itself.
     pub(super) fn carry_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
+        self.carried_out(label, by_keys, work).map_err(|error| self.as_may_be_told(error))
+    }
+
+    fn carried_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
         self.may_work()?;
         let work = &|running: &Arc<RunningStatement>, settings: u64| {
             running.take_turn()?;

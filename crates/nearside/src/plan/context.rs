@@ -240,7 +240,8 @@ impl PlanContext<'_> {
             return self.system.settings(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        self.system.information(&name.table, (self.described(), &self.catalog), self.planner)?.ok_or_else(none)
+        let all = (self.described(), &*self.catalog);
+        self.system.information(&name.table, all, self.planner, &self.session)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without

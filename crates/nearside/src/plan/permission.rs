@@ -324,7 +324,9 @@ impl Walk {
         match named {
             Some(named) => self.use_all(&named),
             // Whatever it is, it may be any column of the name.
-            None => self.scans.iter_mut().for_each(|scan| drop(scan.used.insert(column.name.clone()))),
+            None => self.scans.iter_mut().for_each(|scan| {
+                scan.used.insert(column.name.clone());
+            }),
         }
     }
 }

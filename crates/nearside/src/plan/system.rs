@@ -98,5 +98,6 @@ pub(crate) trait SystemTables {
         view: &str,
         all: (&Descriptions, &CatalogState),
         planner: &Planner,
+        of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>>;
 }

@@ -18,6 +18,7 @@ mod information;
 mod memory;
 mod pg_catalog;
 mod placing;
+mod privileges;
 mod rows;
 mod scheduling;
 mod task_shapes;
@@ -154,8 +155,9 @@ impl SystemTables for Views {
         view: &str,
         all: (&Descriptions, &CatalogState),
         planner: &Planner,
+        of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>> {
-        information::table(view, all, planner)
+        information::table(view, all, (planner, of.user_id))
     }
 }
 
