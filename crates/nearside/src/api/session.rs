@@ -208,8 +208,12 @@ impl Session {
     fn run_counted(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
         match control(sql)? {
-            Some(Control::Transaction(statement)) => return self.control(&statement).map_err(|error| self.as_may_be_told(error)),
-            Some(Control::Constraints(of)) => return self.set_constraints(&of).map_err(|error| self.as_may_be_told(error)),
+            Some(Control::Transaction(statement)) => {
+                return self.control(&statement).map_err(|error| self.as_may_be_told(error));
+            }
+            Some(Control::Constraints(of)) => {
+                return self.set_constraints(&of).map_err(|error| self.as_may_be_told(error));
+            }
             None => {}
         }
         // Run again, it is read again.

@@ -209,7 +209,8 @@ impl Acl {
             return Ok(());
         }
         let lost = lost.without(self.grantable(&|role| role == from));
-        let given: Vec<Grant> = self.0.iter().filter(|grant| grant.by == from && grant.may.meets(lost)).copied().collect();
+        let given: Vec<Grant> =
+            self.0.iter().filter(|grant| grant.by == from && grant.may.meets(lost)).copied().collect();
         if !given.is_empty() && !cascade {
             return Err(Dependent);
         }

@@ -277,9 +277,8 @@ impl CatalogState {
             _ => return,
         };
         let everywhere = self.rights_to(&Thing::Default(user, None, kind)).and_then(|of| of.acl.clone());
-        let in_schema = schema.and_then(|schema| {
-            self.rights_to(&Thing::Default(user, Some(schema), kind)).and_then(|of| of.acl.clone())
-        });
+        let in_schema = schema
+            .and_then(|schema| self.rights_to(&Thing::Default(user, Some(schema), kind)).and_then(|of| of.acl.clone()));
         if user == FIRST && everywhere.is_none() && in_schema.is_none() {
             return;
         }

@@ -23,8 +23,8 @@ use crate::run::lookout::Lookout;
 use crate::run::placer_state::LivePlacer;
 use crate::run::planned::PlannedQuery;
 use crate::run::reading::Reading;
-use crate::run::role_limits::RunningOfRoles;
 use crate::run::recording::Recorder;
+use crate::run::role_limits::RunningOfRoles;
 use crate::run::scheduling::{PackageChoice, Threshold};
 
 /// Statements since the database was started, of all sessions.

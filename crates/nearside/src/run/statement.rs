@@ -72,7 +72,7 @@ pub(crate) struct RunningStatement {
     /// The number of the role that runs it.
     pub user: u32,
     /// That it is one of those that its role may run at once, where these are limited.
-    turn: Arc<OnceLock<RoleTurn>>,
+    turn: Option<Arc<OnceLock<RoleTurn>>>,
     limits: RoleLimits,
     /// Values of sequences that its session was given.
     given: Arc<SessionValues>,
@@ -116,7 +116,7 @@ impl RunningStatement {
             wants_transaction: Arc::default(),
             session: 0,
             user,
-            turn: Arc::default(),
+            turn: (limits.statements > 0).then(Arc::default),
             limits,
             given: Arc::default(),
             returned: Arc::default(),
@@ -138,7 +138,9 @@ impl RunningStatement {
     /// # Errors
     /// The role runs as many statements as it may.
     pub(crate) fn take_turn(&self) -> Result<()> {
-        if self.limits.statements > 0 && self.turn.get().is_none() {
+        if let Some(own) = &self.turn
+            && own.get().is_none()
+        {
             let most = self.limits.statements;
             let turn = self.inner.of_roles.begin(self.planner.who().session, most);
             let turn = turn.ok_or_else(|| {
@@ -150,7 +152,7 @@ impl RunningStatement {
                     ),
                 )
             })?;
-            let _ = self.turn.set(turn);
+            let _ = own.set(turn);
         }
         Ok(())
     }
@@ -250,7 +252,7 @@ impl RunningStatement {
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
             user: self.user,
-            turn: Arc::clone(&self.turn),
+            turn: self.turn.clone(),
             limits: self.limits,
             given: Arc::clone(&self.given),
             returned: Arc::clone(&self.returned),

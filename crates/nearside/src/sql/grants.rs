@@ -273,7 +273,10 @@ fn of(words: &mut Words<'_>, future: Option<ReadOf<'_>>) -> Result<Of> {
         } else if words.take("sequences") {
             Kind::Sequences
         } else {
-            return Err(unsupported("ON ALL of something else than TABLES and SEQUENCES", "everybody may use the rest"));
+            return Err(unsupported(
+                "ON ALL of something else than TABLES and SEQUENCES",
+                "everybody may use the rest",
+            ));
         };
         words.expect("in")?;
         words.expect("schema")?;

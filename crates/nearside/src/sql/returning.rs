@@ -4,8 +4,8 @@
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, FromTable, Join, JoinOperator, ObjectName, SelectItem, SetExpr, TableAlias, TableFactor, TableObject, TableWithJoins,
-    UpdateTableFromKind,
+    self, FromTable, Join, JoinOperator, ObjectName, SelectItem, SetExpr, TableAlias, TableFactor, TableObject,
+    TableWithJoins, UpdateTableFromKind,
 };
 
 use super::parsed;

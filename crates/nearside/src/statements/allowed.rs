@@ -183,9 +183,9 @@ impl Check<'_> {
                 )?;
                 self.makes(&create.name, false, create.or_replace)
             }
-            Statement::CopyTo(_) => {
-                self.may.need_superuser(Some(PredefinedRole::WriteServerFiles), "COPY to a file of the server's machine")
-            }
+            Statement::CopyTo(_) => self
+                .may
+                .need_superuser(Some(PredefinedRole::WriteServerFiles), "COPY to a file of the server's machine"),
         }
     }
 

@@ -380,12 +380,7 @@ fn follow(
             );
             Err(Error::of_rows(
                 SqlState::ForeignKeyViolation,
-                format!(
-                    "{} ({}) = ({})",
-                    without.trim_end_matches(" it"),
-                    key.to_columns.join(", "),
-                    shown(&values)
-                ),
+                format!("{} ({}) = ({})", without.trim_end_matches(" it"), key.to_columns.join(", "), shown(&values)),
                 (&parent.name.schema, &parent.name.table),
                 key.to_columns.iter().cloned(),
                 without,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::catalog::index::{IndexEntry, Origin};
-use crate::catalog::privileges::Privileges;
-use crate::catalog::rights::Thing;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::ForeignKey;
 use crate::catalog::{CatalogState, TableEntry};
 use crate::error::codes::SqlState;

@@ -110,9 +110,7 @@ fn things(of: &Of, running: &RunningStatement) -> Result<(Vec<Thing>, Privileges
                 _ => (all, Privileges::OF_TABLE, "relation"),
             }
         }
-        Of::Schemas(names) => {
-            (names.iter().map(schema).collect::<Result<_>>()?, Privileges::OF_SCHEMA, "schema")
-        }
+        Of::Schemas(names) => (names.iter().map(schema).collect::<Result<_>>()?, Privileges::OF_SCHEMA, "schema"),
         Of::Database(names) => {
             for name in names.iter().filter(|name| *name != CATALOG) {
                 return Err(Error::NotFound { kind: "database", name: name.clone(), nearest: Some(CATALOG.into()) });
@@ -143,10 +141,7 @@ fn privileges(
     let (mut whole, mut columns) = (Privileges::NONE, Vec::new());
     for one in given {
         if !one.columns.is_empty() && kind != "relation" {
-            return Err(Error::plan(
-                SqlState::InvalidGrantOperation,
-                "column privileges are only valid for relations",
-            ));
+            return Err(Error::plan(SqlState::InvalidGrantOperation, "column privileges are only valid for relations"));
         }
         let possible = if one.columns.is_empty() { all } else { Privileges::OF_COLUMN };
         let what = match one.what {
@@ -191,7 +186,8 @@ fn give(grant: &GrantStatement, running: &Arc<RunningStatement>) -> Result<Done>
     let to = grantees(grant, running)?;
     let (things, all, kind) = things(&grant.of, running)?;
     for thing in &things {
-        let is_sequence = thing.name().is_some_and(|name| matches!(running.catalog.get(&name), Some(Entry::Sequence(_))));
+        let is_sequence =
+            thing.name().is_some_and(|name| matches!(running.catalog.get(&name), Some(Entry::Sequence(_))));
         let (_, columns) = privileges(&grant.given, (all, kind), is_sequence)?;
         let known = thing.name().map(|name| column_names(&name, running)).transpose()?.unwrap_or_default();
         for (column, _) in &columns {

@@ -13,12 +13,12 @@ use crate::catalog::rights::not_allowed;
 use crate::catalog::roles::{FIRST, NUMBERS_FROM, Role, Roles};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::prepare::constants;
+use crate::run::session_settings as settings;
 use crate::run::statement::RunningStatement;
 use crate::scram::Verifier;
-use crate::run::config;
-use crate::run::session_settings as settings;
 use crate::sql::{RoleName, RoleOptions, RoleSetting, RoleStatement};
 
 /// Carries out a statement about roles.
@@ -98,7 +98,9 @@ fn may_run(statement: &RoleStatement, running: &RunningStatement) -> Result<()> 
             };
             match is_self(role)? && !limits {
                 true => Ok(()),
-                false => Err(not_allowed("permission denied: must be superuser to change settings of other roles, and limits")),
+                false => Err(not_allowed(
+                    "permission denied: must be superuser to change settings of other roles, and limits",
+                )),
             }
         }
         RoleStatement::Grant { groups, .. } | RoleStatement::Revoke { groups, .. } => {

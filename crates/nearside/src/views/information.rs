@@ -90,7 +90,8 @@ fn each<'a>(
 fn tables(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
     let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
-    let rows: Vec<_> = each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
+    let rows: Vec<_> =
+        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))

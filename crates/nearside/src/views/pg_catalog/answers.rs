@@ -345,7 +345,9 @@ impl OfCatalog {
         let asked = what.split(',').map(|one| match one.trim().to_lowercase().as_str() {
             "usage" => Ok(self.state.may(user).act_as(of)),
             "member" => Ok(roles.is_superuser(user) || roles.is_member(user, of)),
-            "member with admin option" | "member with grant option" | "usage with admin option"
+            "member with admin option"
+            | "member with grant option"
+            | "usage with admin option"
             | "usage with grant option" => Ok(roles.may_admin(user, of)),
             _ => Err(unknown_privilege(one)),
         });
