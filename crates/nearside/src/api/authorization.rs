@@ -23,6 +23,13 @@ impl Session {
     /// As [`roles::run`]; a role that the session may not become.
     pub(super) fn about_roles(&self, statement: &RoleStatement, running: &Arc<RunningStatement>) -> Result<Done> {
         match statement {
+            RoleStatement::Reset { of_session } => {
+                match of_session {
+                    true => self.become_session_of(None, false, running)?,
+                    false => self.become_role(None, false, running)?,
+                };
+                Ok(Done::new("RESET"))
+            }
             RoleStatement::SetRole(role, is_local) => self.become_role(role.as_ref(), *is_local, running),
             RoleStatement::SetSession(role, is_local) => self.become_session_of(role.as_ref(), *is_local, running),
             other => roles::run(other, running),

@@ -16,5 +16,6 @@ pub(crate) mod query_reference;
 pub(crate) mod session;
 mod settings;
 mod shaped;
+mod starts;
 mod transactions;
 pub(crate) mod wire;

@@ -1,21 +1,19 @@
 //! A session's settings: SET, SET LOCAL, RESET, and what ends with a transaction.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion_common::config::{ConfigExtension, ConfigField, ConfigOptions};
 use sqlparser::ast;
 
 use crate::api::session::Session;
+use crate::api::starts;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::{May, Thing, not_allowed};
-use crate::catalog::roles::FIRST;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::planner::{Planner, Who};
 use crate::run::client;
 use crate::run::config;
-use crate::run::inner::Inner;
 use crate::run::options::NearsideOptions;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::sequences::as_needed;
@@ -26,9 +24,6 @@ use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::SetConfig;
 use crate::views;
-
-/// Tells settings apart in the plan cache's keys; 0 are the defaults.
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 impl Session {
     /// Functions and settings, and a number that tells settings apart.
@@ -195,8 +190,7 @@ impl Session {
     }
 
     fn change_planner(&self, is_local: bool, change: impl Fn(&Planner) -> Result<Planner>) -> Result<()> {
-        let changed =
-            |planner: &Planner| Ok::<_, Error>((Arc::new(change(planner)?), NUMBERS.fetch_add(1, Ordering::Relaxed)));
+        let changed = |planner: &Planner| Ok::<_, Error>((Arc::new(change(planner)?), starts::next_number()));
         let mut settings = self.shared.settings.write();
         let now = changed(&settings.now.0)?;
         settings.after_commit = match (settings.after_commit.take(), is_local) {
@@ -208,33 +202,6 @@ impl Session {
         settings.now = now;
         Ok(())
     }
-}
-
-/// What a session of a role begins with, and the number that tells it apart; what a role was given and is no setting
-/// any more is left out.
-pub(super) fn start_of(user: u32, inner: &Inner) -> (Arc<Planner>, u64) {
-    let state = inner.catalog.state();
-    let settings = state.roles().by_id(user).map(|(_, role)| role.settings.clone()).unwrap_or_default();
-    if user == FIRST && settings.is_empty() {
-        return (inner.default_planner(), 0);
-    }
-    let mut starts = inner.starts.lock();
-    if let Some((of, planner, number)) = starts.get(&user)
-        && *of == settings
-    {
-        return (Arc::clone(planner), *number);
-    }
-    let mut planner = inner.default_planner().run_as(Who { session: user, user });
-    for (name, value) in &settings {
-        if client::fixed_of(name).is_none()
-            && let Ok(changed) = planner.changed(|options| put(name, value, options))
-        {
-            planner = changed;
-        }
-    }
-    let (planner, number) = (Arc::new(planner), NUMBERS.fetch_add(1, Ordering::Relaxed));
-    starts.insert(user, (settings, Arc::clone(&planner), number));
-    (planner, number)
 }
 
 /// Refuses a setting that who runs the statement may not change.

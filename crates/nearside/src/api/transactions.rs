@@ -82,6 +82,14 @@ impl Modes {
     }
 }
 
+/// What a statement gives, which fails where there are more rows than it may give.
+fn limited(outcome: Outcome, running: &RunningStatement) -> Outcome {
+    match (outcome, running.rows_left()) {
+        (Outcome::Rows(rows), Some(left)) => Outcome::Rows(rows.limited(left)),
+        (other, _) => other,
+    }
+}
+
 impl Session {
     /// Runs a statement: as part of the session's transaction, or by itself.
     pub(super) fn carry_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
@@ -92,7 +100,7 @@ impl Session {
         self.may_work()?;
         let work = &|running: &Arc<RunningStatement>, settings: u64| {
             running.take_turn()?;
-            work(running, settings).map(|outcome| running.limited(outcome))
+            work(running, settings).map(|outcome| limited(outcome, running))
         };
         let keyed = by_keys.map(|by_keys| {
             move |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
@@ -303,7 +311,7 @@ impl Session {
             match (outcome, running.blocker()) {
                 (Ok((Locked::Done, outcome)), _) => {
                     let changes = running.transaction.as_ref().map(|of| of.changes.take()).unwrap_or_default();
-                    let rows = locked_rows(&running).map(|rows| running.limited(rows));
+                    let rows = locked_rows(&running).map(|rows| limited(rows, &running));
                     return Ok((rows.unwrap_or(outcome), changes));
                 }
                 (Ok((Locked::Again(table), _)), _) => changing = table,

@@ -64,7 +64,7 @@ use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
-use crate::catalog::rights::{Rights, Thing};
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::RowRules;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::units::Units;
@@ -428,13 +428,6 @@ impl CatalogState {
     pub(crate) fn remove(&mut self, name: &Name) -> Option<Entry> {
         self.put_rights(Thing::named(name), None);
         self.take(name)
-    }
-
-    /// Takes a name away that is to stand for the same again, by this name or another; its rights are given back.
-    pub(crate) fn take_for_again(&mut self, name: &Name) -> Option<Rights> {
-        let rights = self.rights_to(&Thing::named(name)).cloned();
-        self.remove(name);
-        rights
     }
 
     fn take(&mut self, name: &Name) -> Option<Entry> {

@@ -48,7 +48,7 @@ impl Privileges {
     /// Foreign keys that refer to it.
     pub(crate) const REFERENCES: Privileges = Privileges(1 << 5);
     /// Triggers, of which there are none.
-    pub(crate) const TRIGGER: Privileges = Privileges(1 << 6);
+    const TRIGGER: Privileges = Privileges(1 << 6);
     /// Naming what is in a schema; taking values of a sequence.
     pub(crate) const USAGE: Privileges = Privileges(1 << 7);
     /// Making something in it.

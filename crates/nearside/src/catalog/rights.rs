@@ -242,6 +242,13 @@ impl CatalogState {
         };
     }
 
+    /// Takes a name away that is to stand for the same again, by this name or another; its rights are given back.
+    pub(crate) fn take_for_again(&mut self, name: &Name) -> Option<Rights> {
+        let rights = self.rights_to(&Thing::named(name)).cloned();
+        self.remove(name);
+        rights
+    }
+
     /// To whom a thing belongs.
     pub(crate) fn owner_of(&self, thing: &Thing) -> u32 {
         match thing {

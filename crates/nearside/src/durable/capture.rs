@@ -35,7 +35,7 @@ pub(super) enum Difference {
     /// Nothing that lasts.
     Nothing,
     /// What a record says.
-    Record(State, BlobsWriter),
+    Record(Box<State>, BlobsWriter),
     /// Rows of segments, for which it takes a checkpoint.
     Rows,
 }
@@ -91,7 +91,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
         && state.rights.is_none()
         && state.removed.is_empty()
         && state.put.is_empty();
-    Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
+    Ok(if is_nothing { Difference::Nothing } else { Difference::Record(Box::new(state), blobs) })
 }
 
 /// All of a state, whose segments a checkpoint takes.

@@ -42,7 +42,8 @@ macro_rules! states {
 
 states! {
     FeatureNotSupported = "0A000" "feature_not_supported": "Nearside does not do this";
-    InvalidGrantOperation = "0LP01" "invalid_grant_operation": "a role would be a member of itself; a privilege that such a thing has not";
+    InvalidGrantOperation = "0LP01" "invalid_grant_operation":
+        "a role would be a member of itself; a privilege that such a thing has not";
     CardinalityViolation = "21000" "cardinality_violation":
         "a scalar subquery has several rows, or ON CONFLICT DO UPDATE meets a row twice";
     DataException = "22000" "data_exception": "a value made the statement fail, and no other code of 22 says how";

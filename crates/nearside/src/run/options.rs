@@ -21,8 +21,8 @@ extensions_options! {
         pub max_rows: u64, default = 0
         /// Bytes that one statement may hold at most, whatever statement_memory_bytes says; 0 means no limit
         pub max_memory_bytes: u64, default = 0
-        /// A statement that runs longer than this many milliseconds fails, whatever statement_timeout_ms says; 0 means no
-        /// limit
+        /// A statement that runs longer than this many milliseconds fails, whatever statement_timeout_ms says; 0 means
+        /// no limit
         pub max_statement_ms: u64, default = 0
         /// How many statements sessions of the role may run at once; 0 means no limit
         pub max_statements: u32, default = 0

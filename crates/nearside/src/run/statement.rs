@@ -19,7 +19,9 @@ use sqlparser::ast::ObjectName;
 use storage::{Interruption, StoreError};
 
 use crate::catalog::path::SearchPath;
-use crate::catalog::rights::May;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{May, Thing};
+use crate::catalog::roles::FIRST;
 use crate::catalog::{Catalog, Name, Snapshot, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -31,7 +33,6 @@ use crate::plan::stop::{Stop, go_on};
 use crate::plan::system::OfSession;
 use crate::run::config;
 use crate::run::inner::Inner;
-use crate::run::outcome::Outcome;
 use crate::run::role_limits::{RoleLimits, RoleTurn, RowsLeft, tighter};
 use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
@@ -157,12 +158,9 @@ impl RunningStatement {
         Ok(())
     }
 
-    /// What it gives, of which there are not more rows than it may give.
-    pub(crate) fn limited(&self, outcome: Outcome) -> Outcome {
-        match outcome {
-            Outcome::Rows(rows) if self.limits.rows > 0 => Outcome::Rows(rows.limited(RowsLeft::of(self.limits.rows))),
-            other => other,
-        }
+    /// How many rows it may give, where that is limited.
+    pub(crate) fn rows_left(&self) -> Option<RowsLeft> {
+        RowsLeft::of(self.limits.rows)
     }
 
     /// The same statement with other settings.
@@ -199,9 +197,14 @@ impl RunningStatement {
     /// What a name in a syntax tree stands for.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve); too many parts.
+    /// As [`resolve`](Self::resolve); too many parts; a schema that the role must not use.
     pub(crate) fn named(&self, name: &ObjectName) -> Result<Name> {
-        self.resolve(&object_reference(name)?)
+        let reference = object_reference(name)?;
+        let name = self.resolve(&reference)?;
+        if self.user != FIRST && reference.schema().is_some() && self.catalog.has_schema(&name.schema) {
+            self.may().need(&Thing::Schema(name.schema.clone()), Privileges::USAGE)?;
+        }
+        Ok(name)
     }
 
     /// The name that something gets which is made; that of a temporary one where `is_temporary`.

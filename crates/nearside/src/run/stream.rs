@@ -41,7 +41,7 @@ pub struct ResultStream {
     recording: Option<Recording>,
     ticket: Option<Ticket>,
     written: Option<Done>,
-    rows_left: Option<RowsLeft>,
+    rows_left: Option<Box<RowsLeft>>,
     ended: bool,
 }
 
@@ -115,8 +115,8 @@ impl ResultStream {
     }
 
     /// The same rows, which fail where they are more than this.
-    pub(crate) fn limited(mut self, rows_left: Option<RowsLeft>) -> ResultStream {
-        self.rows_left = rows_left;
+    pub(crate) fn limited(mut self, rows_left: RowsLeft) -> ResultStream {
+        self.rows_left = Some(Box::new(rows_left));
         self
     }
 

@@ -1,8 +1,9 @@
 //! GRANT and REVOKE of privileges, ALTER DEFAULT PRIVILEGES, ALTER .. OWNER TO, REASSIGN OWNED and DROP OWNED.
 
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::exclude::solid;
 use super::roles::{RoleName, Words, unsupported};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::Kind;
@@ -92,7 +93,17 @@ pub(crate) enum RightsStatement {
 ///
 /// # Errors
 /// What is wrong with it, and what of it is not done.
-pub(super) fn statement(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RightsStatement>> {
+    let (_, tokens) = solid(tokens);
+    let mut words = Words::of(&tokens);
+    let Some(found) = found(&mut words)? else { return Ok(None) };
+    match words.is_over() {
+        true => Ok(Some(found)),
+        false => Err(words.expected("the end of the statement")),
+    }
+}
+
+fn found(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
     let is_of_objects = || (0..words.len()).any(|place| words.is_at(place, "on"));
     if words.is_at(0, "grant") && is_of_objects() {
         words.skip(1);

@@ -106,7 +106,6 @@ pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
 use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
-use roles::AboutRoles;
 pub(crate) use roles::{RoleName, RoleOptions, RoleSetting, RoleStatement, without_password};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
 pub(crate) use scope::without_stars;
@@ -211,10 +210,11 @@ impl AnyStatement {
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
             None => {}
         }
-        match roles::statement(&tokens)? {
-            Some(AboutRoles::Roles(role)) => return Ok(AnyStatement::Role(role)),
-            Some(AboutRoles::Rights(rights)) => return Ok(AnyStatement::Rights(rights)),
-            None => {}
+        if let Some(rights) = grants::statement(&tokens)? {
+            return Ok(AnyStatement::Rights(rights));
+        }
+        if let Some(role) = roles::statement(&tokens)? {
+            return Ok(AnyStatement::Role(role));
         }
         if let Some(cursor) = cursors::statement(&tokens)? {
             return Ok(AnyStatement::Cursor(cursor));

@@ -8,7 +8,6 @@ use std::fmt;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::exclude::{is_word, solid};
-use super::grants::{self, RightsStatement};
 use crate::catalog::CATALOG;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Position, Result};
@@ -74,9 +73,12 @@ pub(crate) enum RoleStatement {
     Revoke { groups: Vec<RoleName>, members: Vec<RoleName>, admin_alone: bool },
     /// `ALTER ROLE .. SET` and `RESET` of settings.
     Settings { role: RoleName, change: RoleSetting },
-    /// `SET ROLE`, `RESET ROLE`: the role, or the session's own; and whether it is for the transaction alone.
+    /// `RESET ROLE`, or `RESET SESSION AUTHORIZATION`.
+    Reset { of_session: bool },
+    /// `SET ROLE`: the role, or the session's own; and whether it is for the transaction alone.
     SetRole(Option<RoleName>, bool),
-    /// `SET SESSION AUTHORIZATION`: the role, or the one that has logged in; and whether it is for the transaction alone.
+    /// `SET SESSION AUTHORIZATION`: the role, or the one that has logged in; and whether it is for the transaction
+    /// alone.
     SetSession(Option<RoleName>, bool),
 }
 
@@ -91,28 +93,13 @@ pub(crate) enum RoleSetting {
     ResetAll,
 }
 
-/// A statement about roles, or about what they may do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum AboutRoles {
-    /// About roles.
-    Roles(RoleStatement),
-    /// About rights.
-    Rights(RightsStatement),
-}
-
 /// The statement, if the tokens are one of these.
 ///
 /// # Errors
 /// What is wrong with it, and what of it is not done.
-pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<AboutRoles>> {
+pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RoleStatement>> {
     let (_, tokens) = solid(tokens);
-    let mut words = Words { tokens: &tokens, at: 0 };
-    if let Some(rights) = grants::statement(&mut words)? {
-        return match words.is_over() {
-            true => Ok(Some(AboutRoles::Rights(rights))),
-            false => Err(words.expected("the end of the statement")),
-        };
-    }
+    let mut words = Words::of(&tokens);
     let of_role =
         |words: &Words<'_>, place: usize| ["role", "user", "group"].into_iter().find(|word| words.is_at(place, word));
     let is_mapping = words.is_at(2, "mapping");
@@ -141,7 +128,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<AboutRoles>> 
         },
     };
     match words.is_over() {
-        true => Ok(Some(AboutRoles::Roles(statement))),
+        true => Ok(Some(statement)),
         false => Err(words.expected("the end of the statement")),
     }
 }
@@ -343,6 +330,9 @@ fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
             _ => Some(words.role()?),
         },
     };
+    if resets {
+        return Ok(Some(RoleStatement::Reset { of_session: !is_role }));
+    }
     Ok(Some(match is_role {
         true => RoleStatement::SetRole(role, is_local),
         false => RoleStatement::SetSession(role, is_local),
@@ -357,6 +347,13 @@ pub(super) fn unsupported(what: &str, instead: &str) -> Error {
 pub(super) struct Words<'a> {
     tokens: &'a [&'a TokenWithSpan],
     at: usize,
+}
+
+impl<'a> Words<'a> {
+    /// Those of a statement, of which none was read.
+    pub(super) fn of(tokens: &'a [&'a TokenWithSpan]) -> Words<'a> {
+        Words { tokens, at: 0 }
+    }
 }
 
 impl Words<'_> {
@@ -398,7 +395,8 @@ impl Words<'_> {
         }
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether all were read.
+    pub(super) fn is_over(&self) -> bool {
         self.at >= self.tokens.len()
     }
 

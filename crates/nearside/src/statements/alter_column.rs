@@ -128,7 +128,7 @@ fn has_null(table: &TableEntry, column: &str, running: &Arc<RunningStatement>) -
     let (state, name) = over(table, running)?;
     let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let sql = format!("SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1", written::name(&name), quoted(column));
-    let plan = AnyStatement::one(&sql)?.plan(&running.own_context())?;
+    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
     let found = query::run(plan, Arc::clone(&running), true)?.collect_all()?;
     Ok(found.iter().any(|batch| batch.num_rows() > 0))
 }
@@ -238,7 +238,7 @@ fn filling(
     state.put_table(to.clone(), indexed(target, running)?)?;
     let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let sql = format!("INSERT INTO {} SELECT {} FROM {}", written::name(&to), outputs.join(", "), written::name(&from));
-    let plan = AnyStatement::one(&sql)?.plan(&over.own_context());
+    let plan = AnyStatement::one(&sql)?.plan(&over.plan_context());
     Ok((plan, over))
 }
 

@@ -112,7 +112,7 @@ fn things(of: &Of, running: &RunningStatement) -> Result<(Vec<Thing>, Privileges
         }
         Of::Schemas(names) => (names.iter().map(schema).collect::<Result<_>>()?, Privileges::OF_SCHEMA, "schema"),
         Of::Database(names) => {
-            for name in names.iter().filter(|name| *name != CATALOG) {
+            if let Some(name) = names.iter().find(|name| *name != CATALOG) {
                 return Err(Error::NotFound { kind: "database", name: name.clone(), nearest: Some(CATALOG.into()) });
             }
             (vec![Thing::Database], Privileges::OF_DATABASE, "database")

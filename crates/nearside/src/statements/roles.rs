@@ -64,7 +64,7 @@ pub(crate) fn run(statement: &RoleStatement, running: &Arc<RunningStatement>) ->
             })?;
             Ok(Done::new("ALTER ROLE"))
         }
-        RoleStatement::SetRole(..) | RoleStatement::SetSession(..) => {
+        RoleStatement::Reset { .. } | RoleStatement::SetRole(..) | RoleStatement::SetSession(..) => {
             Err(Error::Internal("SET ROLE is a session's".into()))
         }
     }
