@@ -303,8 +303,11 @@ fn of(words: &mut Words<'_>, future: Option<ReadOf<'_>>) -> Result<Of> {
         return Ok(Of::Database(names(words)?));
     }
     if words.take("parameter") {
-        let dotted = |name: &ObjectName| name.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
-        return Ok(Of::Settings(object_names(words)?.iter().map(|name| dotted(name).to_lowercase()).collect()));
+        let dotted = |name: &ObjectName| {
+            let parts = name.0.iter().filter_map(|part| part.as_ident()).map(|part| part.value.to_lowercase());
+            parts.collect::<Vec<_>>().join(".")
+        };
+        return Ok(Of::Settings(object_names(words)?.iter().map(dotted).collect()));
     }
     for word in ["function", "procedure", "routine", "language", "type", "domain", "tablespace", "foreign", "large"] {
         if words.is_at(words.at(), word) && words.is_word_at(words.at() + 1) {
