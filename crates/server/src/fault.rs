@@ -57,6 +57,8 @@ pub mod codes {
     pub const BAD_COPY_FILE_FORMAT: &str = "22P04";
     /// An option with another value than it takes.
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    /// The role may not do that.
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     /// A bug.
     pub const INTERNAL_ERROR: &str = "XX000";
 }

@@ -6,7 +6,9 @@ use chrono::Utc;
 
 use crate::api::database::Database;
 use crate::api::session::Session;
-use crate::catalog::roles::FIRST;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{Thing, not_allowed};
+use crate::catalog::roles::{FIRST, PredefinedRole};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::scram::Verifier;
@@ -17,6 +19,7 @@ pub struct Login {
     id: u32,
     can_login: bool,
     is_superuser: bool,
+    connections: i32,
     verifier: Option<Verifier>,
     valid_until: Option<i64>,
 }
@@ -25,11 +28,6 @@ impl Login {
     /// Whether the role may log in at all.
     pub fn can_login(&self) -> bool {
         self.can_login
-    }
-
-    /// Whether it may do everything. What others may is not told apart, so they have to be kept out.
-    pub fn is_superuser(&self) -> bool {
-        self.is_superuser
     }
 
     /// What is kept of its password; `None` where it has none that holds.
@@ -48,6 +46,7 @@ impl Database {
             id: role.id,
             can_login: role.can_login,
             is_superuser: role.is_superuser,
+            connections: role.connections,
             verifier: role.verifier.clone(),
             valid_until: role.valid_until,
         })
@@ -64,34 +63,59 @@ impl Database {
     }
 
     /// A session of a role. [`Database::session`] is one of the role that a database begins with.
-    pub fn session_of(&self, login: &Login) -> Session {
-        Session::new(Arc::clone(&self.inner), login.id)
+    ///
+    /// # Errors
+    /// The role has as many sessions as it may, or must not connect.
+    pub fn session_of(&self, login: &Login) -> Result<Session> {
+        let mut turn = None;
+        if !login.is_superuser {
+            let state = self.inner.catalog.state();
+            if !state.may(login.id).with(&Thing::Database).has(Privileges::CONNECT) {
+                return Err(not_allowed("permission denied for database: the role has no CONNECT privilege"));
+            }
+            if let Ok(most) = u32::try_from(login.connections) {
+                turn = self.inner.sessions_of_roles.begin(login.id, most);
+                if turn.is_none() {
+                    return Err(Error::execution(
+                        SqlState::TooManyConnections,
+                        "too many connections for the role; ALTER ROLE .. CONNECTION LIMIT says how many it may have",
+                    ));
+                }
+            }
+        }
+        Ok(Session::of_role(Arc::clone(&self.inner), login.id, turn))
     }
 }
 
 impl Session {
-    /// The name of the role that has logged in; empty where it is gone.
+    /// The name of the role that the session is of; empty where it is gone.
     pub fn user(&self) -> String {
         let state = self.inner.catalog.state();
-        state.roles().by_id(self.shared.user).map_or_else(String::new, |(name, _)| name.to_string())
+        state.roles().by_id(self.planner().0.who().session).map_or_else(String::new, |(name, _)| name.to_string())
     }
 
-    /// Fails where the session's role has been taken away, or what it may do: others are not told apart by that.
+    /// Whether the current role may do everything, or is a member of the one of PostgreSQL's roles that is for seeing
+    /// what others do (`pg_read_all_stats`).
+    pub fn sees_others(&self) -> bool {
+        let user = self.planner().0.who().user;
+        self.inner.catalog.state().may(user).act_as_predefined(PredefinedRole::ReadAllStats)
+    }
+
+    /// The same of `pg_signal_backend`, which is for cancelling what others run.
+    pub fn cancels_others(&self) -> bool {
+        let user = self.planner().0.who().user;
+        self.inner.catalog.state().may(user).act_as_predefined(PredefinedRole::SignalBackend)
+    }
+
+    /// Fails where the session's role has been taken away.
     ///
     /// # Errors
     /// So it is.
     pub(super) fn may_work(&self) -> Result<()> {
         let user = self.shared.user;
-        if user == FIRST {
+        if user == FIRST || self.inner.catalog.state().roles().by_id(user).is_some() {
             return Ok(());
         }
-        match self.inner.catalog.state().roles().by_id(user) {
-            Some((_, role)) if role.is_superuser => Ok(()),
-            Some((name, _)) => Err(Error::plan(
-                SqlState::InsufficientPrivilege,
-                format!("permission denied: role '{name}' is no superuser any more, and only superusers work here yet"),
-            )),
-            None => Err(Error::plan(SqlState::InsufficientPrivilege, "permission denied: the session's role is gone")),
-        }
+        Err(Error::plan(SqlState::InsufficientPrivilege, "permission denied: the session's role is gone"))
     }
 }

@@ -1,5 +1,6 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
+mod authorization;
 mod control;
 mod cursor_statements;
 mod cursors;
@@ -15,5 +16,6 @@ pub(crate) mod query_reference;
 pub(crate) mod session;
 mod settings;
 mod shaped;
+mod starts;
 mod transactions;
 pub(crate) mod wire;

@@ -17,9 +17,11 @@ use crate::api::on_commit::OnCommits;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::shaped::Shapes;
 use crate::api::wire::Parsed;
+use crate::api::starts::start_of;
 use crate::catalog::path::temporary_of;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::plan::planner::Planner;
 use crate::rewrite::chars::delivered;
 use crate::run::admission;
 use crate::run::cache::{Key, is_cacheable};
@@ -30,6 +32,7 @@ use crate::run::planned::PlannedQuery;
 use crate::run::prepare::constants;
 use crate::run::profile;
 use crate::run::query;
+use crate::run::role_limits::RoleTurn;
 use crate::run::sequences::SessionValues;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
@@ -40,6 +43,7 @@ use crate::sql::{
     statements, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
+use crate::statements::allowed;
 use crate::statements::comments;
 use crate::statements::copy;
 use crate::statements::ddl;
@@ -48,7 +52,7 @@ use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
-use crate::statements::roles;
+use crate::statements::rights;
 use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
@@ -72,8 +76,10 @@ static SESSIONS: AtomicI32 = AtomicI32::new(1);
 pub(super) struct SessionState {
     /// Which of the process's sessions it is.
     pub(super) number: i32,
-    /// The number of the role that has it.
+    /// The number of the role that has logged in.
     pub(super) user: u32,
+    /// Functions and settings as it began with them.
+    pub(super) defaults: Arc<Planner>,
     /// Values of sequences that it was given.
     pub(super) given: Arc<SessionValues>,
     /// Functions and settings.
@@ -89,6 +95,8 @@ pub(super) struct SessionState {
     pub(super) cursors: Cursors,
     /// Temporary tables that do something at COMMIT.
     pub(super) on_commit: OnCommits,
+    /// That it is one of those that its role may have.
+    _turn: Option<RoleTurn>,
     /// What goes with it.
     _temporary: TemporaryTables,
 }
@@ -123,13 +131,19 @@ impl Runs for SessionState {
 
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>, user: u32) -> Session {
-        let planner = inner.default_planner();
+        Session::of_role(inner, user, None)
+    }
+
+    /// One of a role, which is one of those that it may have at once where these are limited.
+    pub(super) fn of_role(inner: Arc<Inner>, user: u32, turn: Option<RoleTurn>) -> Session {
+        let (planner, settings) = start_of(user, &inner);
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let shared = SessionState {
             number,
             user,
             given: Arc::default(),
-            settings: RwLock::new(SettingsAt { now: (planner, 0), after_commit: None }),
+            defaults: Arc::clone(&planner),
+            settings: RwLock::new(SettingsAt { now: (planner, settings), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
             shapes: Shapes::default(),
@@ -137,6 +151,7 @@ impl Session {
             transaction: OfSession::default(),
             cursors: Cursors::default(),
             on_commit: OnCommits::default(),
+            _turn: turn,
             _temporary: TemporaryTables { inner: Arc::clone(&inner), schema: temporary_of(number) },
         };
         let shared = Arc::new(shared);
@@ -176,8 +191,8 @@ impl Session {
 
     /// A statement that does nothing yet.
     pub(crate) fn running(&self) -> Arc<RunningStatement> {
-        let SessionState { number, user, given, .. } = self.shared.as_ref();
-        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(*number, *user, given))
+        let SessionState { number, given, .. } = self.shared.as_ref();
+        Arc::new(RunningStatement::start(&self.inner, self.planner().0).run_by(*number, given))
     }
 
     /// Runs one statement.
@@ -196,8 +211,12 @@ impl Session {
     fn run_counted(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
         match control(sql)? {
-            Some(Control::Transaction(statement)) => return self.control(&statement),
-            Some(Control::Constraints(of)) => return self.set_constraints(&of),
+            Some(Control::Transaction(statement)) => {
+                return self.control(&statement).map_err(|error| self.as_may_be_told(error));
+            }
+            Some(Control::Constraints(of)) => {
+                return self.set_constraints(&of).map_err(|error| self.as_may_be_told(error));
+            }
             None => {}
         }
         // Run again, it is read again.
@@ -292,6 +311,7 @@ impl Session {
     }
 
     fn dispatch(&self, parsed: AnyStatement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
+        allowed::check(&parsed, running)?;
         match parsed {
             AnyStatement::Sql(statement) => self.sql(*statement, running, key),
             AnyStatement::Locking(select) => {
@@ -337,7 +357,8 @@ impl Session {
                 self.cursor(of, |query, sql| self.dispatch(query, running, Key { sql, ..key }))
             }
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
-            AnyStatement::Role(of) => roles::run(&of, running).map(Outcome::Done),
+            AnyStatement::Role(of) => self.about_roles(&of, running).map(Outcome::Done),
+            AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
@@ -490,6 +511,7 @@ impl Session {
                 self.close_cursors();
                 self.drop_temporary(running)?;
                 self.reset_all()?;
+                self.reset_authorization()?;
                 "DISCARD ALL"
             }
             GivenUp::Plans => "DISCARD PLANS",

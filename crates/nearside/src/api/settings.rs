@@ -1,31 +1,29 @@
 //! A session's settings: SET, SET LOCAL, RESET, and what ends with a transaction.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::timezone::Tz;
 use datafusion_common::config::{ConfigExtension, ConfigField, ConfigOptions};
 use sqlparser::ast;
 
 use crate::api::session::Session;
-use crate::catalog::placement;
+use crate::api::starts;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{May, Thing, not_allowed};
 use crate::error::codes::SqlState;
-use crate::error::{Error, Result, names};
-use crate::plan::planner::Planner;
+use crate::error::{Error, Result};
+use crate::plan::planner::{Planner, Who};
 use crate::run::client;
 use crate::run::config;
 use crate::run::options::NearsideOptions;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::sequences::as_needed;
+use crate::run::session_settings::{put, setting_error};
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::SetConfig;
 use crate::views;
-
-/// Tells settings apart in the plan cache's keys; 0 are the defaults.
-static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
 impl Session {
     /// Functions and settings, and a number that tells settings apart.
@@ -127,7 +125,7 @@ impl Session {
 
     /// Every setting as sessions start with it.
     pub(super) fn reset_all(&self) -> Result<()> {
-        let defaults = self.inner.default_planner();
+        let defaults = Arc::clone(&self.shared.defaults);
         self.change_settings(false, |options| {
             *options = ConfigOptions::clone(defaults.config_options());
             Ok(())
@@ -140,28 +138,20 @@ impl Session {
             fixed.set(Some(value))?;
             return Ok(Outcome::Done(Done::new("SET")));
         }
-        self.change_settings(is_local, |options| {
-            let variable = config::full_name(name);
-            if variable == "nearside.placement" {
-                placement::spec::Spec::parse(value)?;
-            }
-            if variable == "datafusion.execution.time_zone" {
-                check_time_zone(value)?;
-            }
-            let value = config::value_of(&variable, value, options);
-            options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))?;
-            config::settle(&variable, options)
-        })?;
+        may_set(name, running)?;
+        self.change_settings(is_local, |options| put(name, value, options))?;
         Ok(Outcome::Done(Done::new("SET")))
     }
 
     pub(super) fn reset(&self, name: &str, is_local: bool) -> Result<Outcome> {
+        let inner = &self.inner;
+        may_set_as(name, &inner.catalog.state().may(self.planner().0.who().user))?;
         if let Some(fixed) = client::fixed_of(name) {
             fixed.set(None)?;
             return Ok(Outcome::Done(Done::new("RESET")));
         }
         let variable = config::full_name(name);
-        let defaults = self.inner.default_planner();
+        let defaults = Arc::clone(&self.shared.defaults);
         let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
         self.change_settings(is_local, |options| {
             let done = match default.as_ref().map(|e| &e.value) {
@@ -185,16 +175,22 @@ impl Session {
         Ok(Outcome::Done(Done::new("RESET")))
     }
 
+    /// Runs what follows as others, for the rest of the transaction alone where that is said.
+    pub(super) fn run_as(&self, who: Who, is_local: bool) -> Result<()> {
+        self.change_planner(is_local, |planner| Ok(planner.run_as(who)))
+    }
+
     /// Changes settings, for the rest of the transaction alone where that is said.
     pub(super) fn change_settings(
         &self,
         is_local: bool,
         change: impl Fn(&mut ConfigOptions) -> Result<()>,
     ) -> Result<()> {
-        let changed = |planner: &Planner| {
-            let planner = planner.changed(&change)?;
-            Ok::<_, Error>((Arc::new(planner), NUMBERS.fetch_add(1, Ordering::Relaxed)))
-        };
+        self.change_planner(is_local, |planner| planner.changed(&change))
+    }
+
+    fn change_planner(&self, is_local: bool, change: impl Fn(&Planner) -> Result<Planner>) -> Result<()> {
+        let changed = |planner: &Planner| Ok::<_, Error>((Arc::new(change(planner)?), starts::next_number()));
         let mut settings = self.shared.settings.write();
         let now = changed(&settings.now.0)?;
         settings.after_commit = match (settings.after_commit.take(), is_local) {
@@ -208,6 +204,22 @@ impl Session {
     }
 }
 
+/// Refuses a setting that who runs the statement may not change.
+fn may_set(name: &str, running: &RunningStatement) -> Result<()> {
+    may_set_as(name, &running.may())
+}
+
+fn may_set_as(name: &str, may: &May<'_>) -> Result<()> {
+    let variable = config::full_name(name);
+    if !config::is_limit(&variable) {
+        return Ok(());
+    }
+    match may.with(&Thing::Setting(variable.clone())).has(Privileges::SET) {
+        true => Ok(()),
+        false => Err(not_allowed(format!("permission denied to set parameter \"{variable}\""))),
+    }
+}
+
 /// SET LOCAL is for what ends.
 fn local_has_transaction(is_local: bool, running: &RunningStatement) -> Result<()> {
     match is_local && running.transaction.as_ref().is_none_or(|of| of.is_implicit) {
@@ -217,25 +229,4 @@ fn local_has_transaction(is_local: bool, running: &RunningStatement) -> Result<(
         )),
         false => Ok(()),
     }
-}
-
-/// Refuses what is no time zone: every statement that needs it would fail later.
-fn check_time_zone(zone: &str) -> Result<()> {
-    let known = zone.parse::<Tz>().is_ok();
-    known.then_some(()).ok_or_else(|| {
-        Error::plan(
-            SqlState::InvalidParameterValue,
-            format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"),
-        )
-    })
-}
-
-fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error {
-    let entries = config::entries(options);
-    if entries.iter().any(|e| e.key == variable) {
-        return Error::Setting(format!("setting '{variable}': {error}"));
-    }
-    let known = entries.iter().map(|e| e.key.as_str()).chain(system::names());
-    let nearest = names::nearest(variable, known);
-    Error::NotFound { kind: "setting", name: variable.into(), nearest }
 }

@@ -82,10 +82,33 @@ impl Modes {
     }
 }
 
+/// What a statement gives, which fails where there are more rows than it may give.
+fn limited(outcome: Outcome, running: &RunningStatement) -> Outcome {
+    match (outcome, running.rows_left()) {
+        (Outcome::Rows(rows), Some(left)) => Outcome::Rows(rows.limited(left)),
+        (other, _) => other,
+    }
+}
+
 impl Session {
     /// Runs a statement: as part of the session's transaction, or by itself.
     pub(super) fn carry_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
+        self.carried_out(label, by_keys, work).map_err(|error| self.as_may_be_told(error))
+    }
+
+    fn carried_out(&self, label: &str, by_keys: Option<&WorkByKeys<'_>>, work: &Work<'_>) -> Result<Outcome> {
         self.may_work()?;
+        let work = &|running: &Arc<RunningStatement>, settings: u64| {
+            running.take_turn()?;
+            work(running, settings).map(|outcome| limited(outcome, running))
+        };
+        let keyed = by_keys.map(|by_keys| {
+            move |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
+                running.take_turn()?;
+                by_keys(running, settings, of)
+            }
+        });
+        let by_keys = keyed.as_ref().map(|keyed| keyed as &WorkByKeys<'_>);
         let open = self.shared.transaction.0.lock().clone();
         match open {
             Some(transaction) => self.within(&transaction, label, (by_keys, work)),
@@ -104,8 +127,8 @@ impl Session {
 
     pub(super) fn started(&self, label: &str) -> (RunningStatement, u64) {
         let (planner, settings) = self.planner();
-        let SessionState { number, user, given, .. } = self.shared.as_ref();
-        let running = RunningStatement::start(&self.inner, planner).run_by(*number, *user, given);
+        let SessionState { number, given, .. } = self.shared.as_ref();
+        let running = RunningStatement::start(&self.inner, planner).run_by(*number, given);
         if !label.is_empty() {
             running.statement.set_label(label.to_string());
         }
@@ -297,7 +320,8 @@ impl Session {
             match (outcome, running.blocker()) {
                 (Ok((Locked::Done, outcome)), _) => {
                     let changes = running.transaction.as_ref().map(|of| of.changes.take()).unwrap_or_default();
-                    return Ok((locked_rows(&running).unwrap_or(outcome), changes));
+                    let rows = locked_rows(&running).map(|rows| limited(rows, &running));
+                    return Ok((rows.unwrap_or(outcome), changes));
                 }
                 (Ok((Locked::Again(table), _)), _) => changing = table,
                 (Err(_), Some(holder)) => {

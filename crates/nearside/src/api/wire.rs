@@ -75,9 +75,16 @@ impl Session {
     pub fn client_setting(&self, name: &str) -> Option<String> {
         let is_of_transaction = name.to_lowercase().starts_with("transaction_");
         let planner = self.planner().0;
+        let who = planner.who();
+        let state = self.inner.catalog.state();
+        let role = |id: u32| state.roles().by_id(id).map_or_else(String::new, |(name, _)| name.to_string());
         let of = OfSession {
             number: self.shared.number,
-            user: String::new(),
+            user: role(who.user),
+            session_user: role(who.session),
+            user_id: who.user,
+            role: if who.user == who.session { "none".into() } else { role(who.user) },
+            is_superuser: state.roles().is_superuser(who.user),
             path: Vec::new(),
             level: String::new(),
             is_read_only: false,

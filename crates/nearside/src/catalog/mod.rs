@@ -30,7 +30,9 @@ mod owned;
 pub(crate) mod path;
 pub mod pg_types;
 pub(crate) mod placement;
+pub(crate) mod privileges;
 pub(crate) mod report;
+pub(crate) mod rights;
 pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod sequences;
@@ -62,6 +64,7 @@ use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::RowRules;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::units::Units;
@@ -216,6 +219,7 @@ pub(crate) struct CatalogState {
     /// What `ALTER SYSTEM SET` has said, by the names of settings.
     settings: Arc<BTreeMap<String, String>>,
     roles: Arc<roles::Roles>,
+    rights: Arc<rights::AllRights>,
 }
 
 impl CatalogState {
@@ -326,6 +330,7 @@ impl CatalogState {
             self.remove(&name);
         }
         Arc::make_mut(&mut self.schemas).remove(schema);
+        self.put_rights(Thing::Schema(schema.into()), None);
         self.ddl_version += 1;
         Ok(())
     }
@@ -402,8 +407,8 @@ impl CatalogState {
             }
             self.create_schema(&name.schema);
         }
-        self.ddl_version += 1;
-        self.remove(&name);
+        // What stands in the place of something is treated as it.
+        self.take(&name);
         let name = Arc::new(name);
         if let Entry::Table(table) = &entry {
             Arc::make_mut(&mut self.names).insert(table.id, Arc::clone(&name));
@@ -419,8 +424,14 @@ impl CatalogState {
         Ok(())
     }
 
-    /// Takes a name away.
+    /// Takes a name away, with the rights to what it stood for.
     pub(crate) fn remove(&mut self, name: &Name) -> Option<Entry> {
+        self.put_rights(Thing::named(name), None);
+        self.take(name)
+    }
+
+    fn take(&mut self, name: &Name) -> Option<Entry> {
+        self.ddl_version += 1;
         let entry = self.entries.remove(name)?;
         if let Entry::Table(table) = &entry {
             Arc::make_mut(&mut self.names).remove(&table.id);

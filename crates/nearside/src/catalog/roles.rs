@@ -26,6 +26,71 @@ const FIRST_NAME: &str = "nearside";
 /// Numbers of other roles begin here, as PostgreSQL's do.
 pub(crate) const NUMBERS_FROM: u32 = 16_384;
 
+/// Roles that are there from the beginning for who is given them: members of one may do what it is for. Names and
+/// numbers are PostgreSQL's, but for that of placement, which PostgreSQL has not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PredefinedRole {
+    /// All of what the next two are for.
+    Monitor,
+    /// Reading settings that others must not see.
+    ReadAllSettings,
+    /// Seeing what others do, and what the machine does.
+    ReadAllStats,
+    /// Cancelling statements of others.
+    SignalBackend,
+    /// CHECKPOINT.
+    Checkpoint,
+    /// Reading files of the server's machine.
+    ReadServerFiles,
+    /// Writing them.
+    WriteServerFiles,
+    /// Reading all tables.
+    ReadAllData,
+    /// Writing them.
+    WriteAllData,
+    /// Placing all tables.
+    Placement,
+}
+
+const PREDEFINED: [(PredefinedRole, u32, &str); 10] = [
+    (PredefinedRole::Monitor, 3373, "pg_monitor"),
+    (PredefinedRole::ReadAllSettings, 3374, "pg_read_all_settings"),
+    (PredefinedRole::ReadAllStats, 3375, "pg_read_all_stats"),
+    (PredefinedRole::SignalBackend, 4200, "pg_signal_backend"),
+    (PredefinedRole::Checkpoint, 4544, "pg_checkpoint"),
+    (PredefinedRole::ReadServerFiles, 4569, "pg_read_server_files"),
+    (PredefinedRole::WriteServerFiles, 4570, "pg_write_server_files"),
+    (PredefinedRole::ReadAllData, 6181, "pg_read_all_data"),
+    (PredefinedRole::WriteAllData, 6182, "pg_write_all_data"),
+    (PredefinedRole::Placement, 16_000, "pg_placement"),
+];
+
+impl PredefinedRole {
+    fn known(self) -> (u32, &'static str) {
+        let known = PREDEFINED.iter().find(|(role, ..)| *role == self);
+        known.map_or((0, ""), |(_, id, name)| (*id, name))
+    }
+
+    /// Its number.
+    pub(crate) fn id(self) -> u32 {
+        self.known().0
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.known().1
+    }
+}
+
+/// Which memberships count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Member {
+    /// All: what a role may become.
+    Any,
+    /// Those of roles that inherit: what a role has.
+    Inherits,
+}
+
 /// A role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +114,9 @@ pub(crate) struct Role {
     /// The roles that it is a member of, and whether it may make others members.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub member_of: BTreeMap<u32, bool>,
+    /// Settings that its sessions begin with.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Verifiers as their texts.
@@ -73,15 +141,34 @@ mod as_text {
 
 /// All roles by their names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "BTreeMap<String, Role>")]
 pub(crate) struct Roles(BTreeMap<String, Role>);
 
 impl Default for Roles {
     fn default() -> Roles {
         let mut first = Role::new(FIRST);
         (first.is_superuser, first.can_login) = (true, true);
-        Roles(BTreeMap::from([(FIRST_NAME.to_string(), first)]))
+        Roles::from(BTreeMap::from([(FIRST_NAME.to_string(), first)]))
     }
+}
+
+/// Those that were kept before there were predefined ones have these too.
+impl From<BTreeMap<String, Role>> for Roles {
+    fn from(mut all: BTreeMap<String, Role>) -> Roles {
+        for (_, id, name) in PREDEFINED {
+            all.entry(name.to_string()).or_insert_with(|| predefined(id));
+        }
+        Roles(all)
+    }
+}
+
+fn predefined(id: u32) -> Role {
+    let mut role = Role::new(id);
+    if id == PredefinedRole::Monitor.id() {
+        let of = [PredefinedRole::ReadAllSettings, PredefinedRole::ReadAllStats];
+        role.member_of = of.into_iter().map(|of| (of.id(), false)).collect();
+    }
+    role
 }
 
 impl Role {
@@ -96,7 +183,13 @@ impl Role {
             verifier: None,
             valid_until: None,
             member_of: BTreeMap::new(),
+            settings: BTreeMap::new(),
         }
+    }
+
+    /// Whether it was there from the beginning for others to be members of.
+    pub(crate) fn is_predefined(&self) -> bool {
+        self.id != FIRST && self.id < NUMBERS_FROM
     }
 }
 
@@ -194,16 +287,30 @@ impl Roles {
 
     /// Whether a role is another one, or a member of it, also by way of others.
     pub(crate) fn is_member(&self, member: u32, of: u32) -> bool {
+        self.closure(member, Member::Any).contains(&of)
+    }
+
+    /// A role and those that it is a member of, also by way of others.
+    pub(crate) fn closure(&self, member: u32, which: Member) -> BTreeSet<u32> {
         let mut seen = BTreeSet::from([member]);
         let mut left = vec![member];
         while let Some(id) = left.pop() {
-            if id == of {
-                return true;
-            }
-            let groups = self.by_id(id).into_iter().flat_map(|(_, role)| role.member_of.keys());
-            left.extend(groups.filter(|group| seen.insert(**group)));
+            let counts = |role: &&Role| which == Member::Any || role.inherits;
+            let role = self.by_id(id).map(|(_, role)| role).filter(counts);
+            left.extend(role.into_iter().flat_map(|role| role.member_of.keys()).filter(|group| seen.insert(**group)));
         }
-        false
+        seen
+    }
+
+    /// Whether a role may do everything.
+    pub(crate) fn is_superuser(&self, id: u32) -> bool {
+        self.by_id(id).is_some_and(|(_, role)| role.is_superuser)
+    }
+
+    /// Whether a role may make others members of another one.
+    pub(crate) fn may_admin(&self, id: u32, of: u32) -> bool {
+        let admins = |id: &u32| self.by_id(*id).is_some_and(|(_, role)| role.member_of.get(&of) == Some(&true));
+        self.is_superuser(id) || self.closure(id, Member::Any).iter().any(admins)
     }
 
     /// Whether a login with a password is possible.
@@ -257,8 +364,9 @@ impl CatalogState {
         &self.roles
     }
 
-    /// Who there is, to be changed.
+    /// Who there is, to be changed. Plans depend on it, by what their roles may.
     pub(crate) fn roles_mut(&mut self) -> &mut Roles {
+        self.ddl_version += 1;
         Arc::make_mut(&mut self.roles)
     }
 }

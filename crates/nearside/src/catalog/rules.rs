@@ -237,15 +237,18 @@ impl RowRules {
     pub(crate) fn check(&self, rows: &RecordBatch, schema: &Schema, table: &Name) -> Result<()> {
         for check in &self.checks {
             if let Some(row) = check.broken_by(rows, schema)? {
-                return Err(Error::execution(
+                let without = format!(
+                    "a row of table '{}' violates check constraint '{}', which says {}",
+                    table.shown(),
+                    check.name,
+                    check.condition.text,
+                );
+                return Err(Error::of_rows(
                     SqlState::CheckViolation,
-                    format!(
-                        "a row of table '{}' violates check constraint '{}', which says {}: ({})",
-                        table.shown(),
-                        check.name,
-                        check.condition.text,
-                        shown(rows, row)
-                    ),
+                    format!("{without}: ({})", shown(rows, row)),
+                    (&table.schema, &table.table),
+                    schema.fields().iter().map(|field| field.name().clone()),
+                    without,
                 ));
             }
         }

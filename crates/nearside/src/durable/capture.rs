@@ -35,7 +35,7 @@ pub(super) enum Difference {
     /// Nothing that lasts.
     Nothing,
     /// What a record says.
-    Record(State, BlobsWriter),
+    Record(Box<State>, BlobsWriter),
     /// Rows of segments, for which it takes a checkpoint.
     Rows,
 }
@@ -55,6 +55,9 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     }
     if before.roles() != after.roles() {
         state.roles = Some(Roles::clone(after.roles()));
+    }
+    if !Arc::ptr_eq(before.rights(), after.rights()) {
+        state.rights = Some(after.rights().lasting()).filter(|lasting| *lasting != before.rights().lasting());
     }
     let is_gone = |name: &Name| after.get(name).is_none() && lasts(name);
     state.removed = before.entries().filter(|(name, _)| is_gone(name)).map(|(name, _)| of(name)).collect();
@@ -85,9 +88,10 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
     let is_nothing = state.schemas.is_none()
         && state.settings.is_none()
         && state.roles.is_none()
+        && state.rights.is_none()
         && state.removed.is_empty()
         && state.put.is_empty();
-    Ok(if is_nothing { Difference::Nothing } else { Difference::Record(state, blobs) })
+    Ok(if is_nothing { Difference::Nothing } else { Difference::Record(Box::new(state), blobs) })
 }
 
 /// All of a state, whose segments a checkpoint takes.
@@ -97,7 +101,8 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
 pub(super) fn whole(all: &CatalogState, next: Next, keep: &mut Keep<'_>) -> Result<(State, BlobsWriter)> {
     let settings = Some(BTreeMap::clone(all.settings()));
     let roles = (!all.roles().is_untouched()).then(|| Roles::clone(all.roles()));
-    let mut state = State { next, schemas: Some(schemas(all)), settings, roles, ..State::default() };
+    let rights = Some(all.rights().lasting()).filter(|rights| !rights.is_empty());
+    let mut state = State { next, schemas: Some(schemas(all)), settings, roles, rights, ..State::default() };
     let mut blobs = BlobsWriter::default();
     for (name, entry) in all.entries().filter(|(name, _)| lasts(name)) {
         let what = match entry {

@@ -26,6 +26,7 @@ use storage::TableRow;
 
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
@@ -73,6 +74,9 @@ pub(super) struct State {
     /// All roles, where they are others than before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<Roles>,
+    /// All rights that are told, where they are others than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<AllRights>,
     /// Of the database: what new tables begin with.
     pub next: Next,
 }

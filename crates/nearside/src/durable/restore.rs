@@ -25,6 +25,7 @@ use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
+use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
@@ -52,6 +53,7 @@ pub(super) struct Picture {
     sequences: HashMap<u64, Sequence>,
     settings: BTreeMap<String, String>,
     roles: Roles,
+    rights: AllRights,
     /// What was said of what names stand for.
     comments: BTreeMap<NameOf, Vec<CommentOf>>,
     next: Next,
@@ -133,6 +135,7 @@ impl Picture {
         }
         self.settings = state.settings.unwrap_or_else(|| std::mem::take(&mut self.settings));
         self.roles = state.roles.unwrap_or_else(|| std::mem::take(&mut self.roles));
+        self.rights = state.rights.unwrap_or_else(|| std::mem::take(&mut self.rights));
         for name in &state.removed {
             self.comments.remove(name);
             self.names.remove(name).ok_or_else(|| malformed(&format!("'{}' is not there to be removed", name.name)))?;
@@ -247,6 +250,7 @@ impl Picture {
             let name = Name { schema: name.schema.clone(), table: name.name.clone() };
             state.set_comments(&name, comments_of(comments)?);
         }
+        state.set_rights(Arc::new(self.rights));
         Ok(state)
     }
 }

@@ -42,7 +42,8 @@ macro_rules! states {
 
 states! {
     FeatureNotSupported = "0A000" "feature_not_supported": "Nearside does not do this";
-    InvalidGrantOperation = "0LP01" "invalid_grant_operation": "a role would be a member of itself";
+    InvalidGrantOperation = "0LP01" "invalid_grant_operation":
+        "a role would be a member of itself; a privilege that such a thing has not";
     CardinalityViolation = "21000" "cardinality_violation":
         "a scalar subquery has several rows, or ON CONFLICT DO UPDATE meets a row twice";
     DataException = "22000" "data_exception": "a value made the statement fail, and no other code of 22 says how";
@@ -133,6 +134,7 @@ states! {
     WindowingError = "42P20" "windowing_error": "a window that cannot be, or a window function where none may stand";
     DiskFull = "53100" "disk_full": "no room on the disk: nothing was done, and writing goes on when there is";
     OutOfMemory = "53200" "out_of_memory": "a memory budget or a node has no room";
+    TooManyConnections = "53300" "too_many_connections": "the server, or the role, has as many connections as it may";
     ConfigurationLimitExceeded = "53400" "configuration_limit_exceeded": "more than a limit of the system allows";
     ProgramLimitExceeded = "54000" "program_limit_exceeded": "a value, a row count or a record that is too large";
     StatementTooComplex = "54001" "statement_too_complex": "a statement that nests too deeply, or has too many parts";
@@ -159,18 +161,35 @@ impl fmt::Display for SqlState {
 pub struct Message {
     text: String,
     code: Option<SqlState>,
+    shows: Option<Box<ShownValues>>,
+}
+
+/// Values of a table that a sentence shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownValues {
+    /// The table's schema and name.
+    pub table: (String, String),
+    /// The columns that they are of.
+    pub columns: Vec<String>,
+    /// What is said to who may not read them.
+    pub without: String,
 }
 
 impl Message {
     /// A sentence of a kind.
     pub fn new(code: SqlState, text: impl Into<String>) -> Message {
-        Message { text: text.into(), code: Some(code) }
+        Message { text: text.into(), code: Some(code), shows: None }
     }
 
     /// A sentence of another library's: its code is told by its words.
     pub(crate) fn of(text: impl Into<String>) -> Message {
         let text = text.into();
-        Message { code: of_sentence(&text), text }
+        Message { code: of_sentence(&text), text, shows: None }
+    }
+
+    /// Which values of which table it shows, if it does.
+    pub(crate) fn shows(&self) -> Option<&ShownValues> {
+        self.shows.as_deref()
     }
 
     /// What kind of error it tells, where that is known.
@@ -179,9 +198,16 @@ impl Message {
     }
 }
 
+impl Message {
+    /// The same, which shows values.
+    pub(crate) fn showing(self, shows: ShownValues) -> Message {
+        Message { shows: Some(Box::new(shows)), ..self }
+    }
+}
+
 impl From<String> for Message {
     fn from(text: String) -> Message {
-        Message { text, code: None }
+        Message { text, code: None, shows: None }
     }
 }
 

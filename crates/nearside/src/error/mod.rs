@@ -19,7 +19,7 @@ use files::{FileError, FileErrorKind};
 use numa::MemoryError;
 use storage::{Interruption, StoreError};
 
-use crate::error::codes::{Message, SqlState};
+use crate::error::codes::{Message, ShownValues, SqlState};
 use crate::error::names::nearest;
 use crate::error::words::in_sql;
 
@@ -158,6 +158,22 @@ impl Error {
     /// An error of planning without a position.
     pub(crate) fn plan(code: SqlState, message: impl Into<String>) -> Error {
         Error::Plan { message: Message::new(code, message), position: None }
+    }
+
+    /// An error of rows that shows values of a table's columns, of which who may not read them is told `without`.
+    pub(crate) fn of_rows(
+        code: SqlState,
+        message: impl Into<String>,
+        (schema, table): (&str, &str),
+        columns: impl IntoIterator<Item = String>,
+        without: impl Into<String>,
+    ) -> Error {
+        let shows = ShownValues {
+            table: (schema.into(), table.into()),
+            columns: columns.into_iter().collect(),
+            without: without.into(),
+        };
+        Error::Execution(Message::new(code, message).showing(shows))
     }
 
     /// An error of a value, or of what a statement meets.

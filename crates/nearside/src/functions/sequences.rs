@@ -46,6 +46,9 @@ pub(crate) trait Sequences: Debug + Send + Sync {
     /// The same for columns' defaults, whose names without a schema are of the usual one, whatever the session's are.
     fn of_defaults(&self) -> Arc<dyn Sequences>;
 
+    /// The same for functions in views' texts.
+    fn of_views(&self) -> Arc<dyn Sequences>;
+
     /// The name of the sequence of a table's column, if it has one.
     ///
     /// # Errors

@@ -26,8 +26,10 @@ pub(crate) const SERVER_VERSION_NUM: &str = "150000";
 pub(crate) struct Answers {
     /// Which of the process's sessions it is.
     pub session: i32,
-    /// The name of its role.
+    /// The name of its current role.
     pub user: String,
+    /// The name of the role that it is of.
+    pub session_user: String,
     /// The database's name.
     pub database: &'static str,
     /// Where names without a schema are looked up, in order.
@@ -44,6 +46,7 @@ enum Question {
     Schema,
     Schemas,
     User,
+    SessionUser,
     Session,
     Recovery,
     Setting,
@@ -58,7 +61,7 @@ const QUESTIONS: [(&str, Question); 13] = [
     ("current_schemas", Question::Schemas),
     ("current_user", Question::User),
     ("current_role", Question::User),
-    ("session_user", Question::User),
+    ("session_user", Question::SessionUser),
     ("user", Question::User),
     ("pg_backend_pid", Question::Session),
     ("pg_is_in_recovery", Question::Recovery),
@@ -228,6 +231,7 @@ impl ScalarUDFImpl for Asked {
                 ColumnarValue::Scalar(ScalarValue::Utf8View(first.cloned()))
             }
             Question::User => text(&self.answers.user),
+            Question::SessionUser => text(&self.answers.session_user),
             Question::Session => ColumnarValue::Scalar(ScalarValue::Int32(Some(self.answers.session))),
             Question::Recovery => ColumnarValue::Scalar(ScalarValue::Boolean(Some(false))),
             Question::Schemas => return self.schemas(&args),

@@ -18,12 +18,16 @@ use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, TableType, WindowUDF,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::parser::Statement;
 use datafusion_sql::planner::object_name_to_table_reference;
 use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
 use crate::catalog::path::SearchPath;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{May, Thing};
+use crate::catalog::roles::PredefinedRole;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
@@ -37,13 +41,14 @@ use crate::functions::series;
 use crate::functions::sleep;
 use crate::functions::uuids::UUID;
 use crate::plan::headers::with_names_apart;
+use crate::plan::permission;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::parameter_types;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables, SqlDialect, fresh_name, is_made, is_real};
+use crate::sql::{AnyStatement, KnownTables, SqlDialect, Writes, fresh_name, is_made, is_real};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -123,9 +128,31 @@ pub(crate) struct PlanContext<'a> {
     pub describes: bool,
     /// What functions that ask the catalog are answered, once there is one.
     pub answers: Arc<OnceLock<Arc<dyn Answers>>>,
+    /// The number of the role that has to be allowed what is planned; `None` for what the system does by itself.
+    pub user: Option<u32>,
+    /// The table that is written by what is planned, of which nothing has to be readable where nothing is read.
+    pub target: Option<u64>,
 }
 
 impl PlanContext<'_> {
+    /// What the role may do that has to be allowed what is planned; `None` for one that may do everything.
+    fn may(&self) -> Option<May<'_>> {
+        let user = self.user.filter(|_| !self.describes)?;
+        let may = self.catalog.may(user);
+        (!may.do_everything()).then_some(may)
+    }
+
+    /// Fails where a role may not name what is in a schema. Names in a view's text were looked up when it was made.
+    fn may_name(&self, reference: &TableReference, name: &Name, may: &May<'_>) -> Result<()> {
+        let schema = Thing::Schema(name.schema.clone());
+        match may.with(&schema).has(Privileges::USAGE) || !self.planning.is_empty() {
+            true => Ok(()),
+            false if reference.schema().is_some() => Err(may.denied(&schema)),
+            // What a search path cannot use it does not find.
+            false => Err(self.catalog.not_found("table", name)),
+        }
+    }
+
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
         if is_made(reference.table())
             && let Some(given) = self.given.lock().get(reference.table())
@@ -136,13 +163,24 @@ impl PlanContext<'_> {
             return Ok(source);
         }
         let name = self.path.resolve(reference, &self.catalog)?;
+        let may = self.may();
         if name.schema == SYSTEM_SCHEMA {
+            if let Some(may) = may.filter(|_| name.table != "settings") {
+                may.need_superuser(Some(PredefinedRole::ReadAllStats), &format!("read {}", name.shown()))?;
+            }
             return self.system.view(&name, &self.catalog, self.planner);
         }
         if name.schema == INFORMATION_SCHEMA {
             return self.information_schema(&name);
         }
-        match self.catalog.get(&name) {
+        let found = self.catalog.get(&name);
+        if let (Some(may), true) = (&may, found.is_some()) {
+            self.may_name(reference, &name, may)?;
+        }
+        if let (Some(may), Some(Entry::Sequence(_) | Entry::External(_))) = (&may, found) {
+            may.need(&Thing::named(&name), Privileges::SELECT)?;
+        }
+        match found {
             Some(Entry::Table(table)) => Ok(Arc::new(
                 StoredSource::new(table).counting(self.sequences.as_ref().map(|of| of.of_defaults()).as_ref()),
             )),
@@ -150,6 +188,9 @@ impl PlanContext<'_> {
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
+                if let Some(may) = &may {
+                    may.need_superuser(Some(PredefinedRole::ReadServerFiles), "read files of the server's machine")?;
+                }
                 let table = FileTable::open(reference.table(), &Default::default())?;
                 Ok(ForeignSource::table(Arc::new(table)))
             }
@@ -170,6 +211,10 @@ impl PlanContext<'_> {
                 return Err(Error::NotFound { kind: "table", name, nearest });
             }
             _ => return Ok(None),
+        }
+        let is_secret = ["pg_authid", "pg_shadow", "pg_statistic"].contains(&table);
+        if let Some(may) = self.may().filter(|_| is_secret) {
+            return Err(may.denied(&Thing::Relation(PG_CATALOG.into(), table.into())));
         }
         self.system.pg_catalog(table, (self.described(), &self.catalog), self.planner, &self.session)
     }
@@ -202,7 +247,8 @@ impl PlanContext<'_> {
             return self.system.settings(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        self.system.information(&name.table, (self.described(), &self.catalog), self.planner)?.ok_or_else(none)
+        let all = (self.described(), &*self.catalog);
+        self.system.information(&name.table, all, self.planner, &self.session)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without
@@ -243,7 +289,7 @@ impl PlanContext<'_> {
             catalog: self.catalog.clone(),
             system: Arc::clone(&self.system),
             session: self.session.clone(),
-            sequences: self.sequences.as_ref().map(|of| of.of_defaults()),
+            sequences: self.sequences.as_ref().map(|of| of.of_views()),
             planning: self.planning.clone(),
             stop: self.stop.clone(),
             given: Mutex::default(),
@@ -252,6 +298,19 @@ impl PlanContext<'_> {
             describes: self.describes,
             // Names in a view's text are those of who has said nothing.
             path: self.path.lasting(),
+            user: self.user,
+            target: None,
+        }
+    }
+
+    /// The columns of a view.
+    ///
+    /// # Errors
+    /// There is none of the name, or it can no longer be used.
+    pub(crate) fn columns_of_view(&self, name: &Name) -> Result<SchemaRef> {
+        match self.catalog.get(name) {
+            Some(Entry::View(view)) => Ok(self.view(name, view)?.schema()),
+            _ => Err(self.catalog.not_found("view", name)),
         }
     }
 
@@ -266,14 +325,20 @@ impl PlanContext<'_> {
         let mut planning = self.planning.clone();
         planning.push(name.clone());
         let outermost = self.planning.is_empty();
-        let inner = PlanContext { planning, ..self.within() };
+        let owner = self.catalog.owner_of(&Thing::named(name));
+        let inner = PlanContext { planning, user: self.user.map(|_| owner), ..self.within() };
         let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
+            true if e.code() == SqlState::InsufficientPrivilege => e,
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(e.code(), format!("view '{}' can no longer be used: {e}", name.shown()))
             }
             _ => e,
         })?;
-        let plan = with_column_names(plan, &view.columns)?;
+        let mut plan = with_column_names(plan, &view.columns)?;
+        // Who may do everything reads it as if its query stood there, if its owner may read all of that too.
+        if self.may().is_some() {
+            plan = permission::as_view(plan, name)?;
+        }
         let schema = Arc::new(plan.schema().as_arrow().clone());
         Ok(Arc::new(ViewSource { schema, plan }))
     }
@@ -351,6 +416,20 @@ impl KnownTables for PlanContext<'_> {
 
     fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         assigned(parameter_types::typed(plan)?)
+    }
+
+    fn writes(&self, statement: &Statement) -> Writes {
+        match self.user {
+            Some(_) => Writes::of(statement),
+            None => Writes::Nothing,
+        }
+    }
+
+    fn permits(&self, plan: &LogicalPlan, writes: &Writes) -> Result<()> {
+        match self.may() {
+            Some(may) => permission::permits((plan, writes), self.target, (&may, &self.catalog)),
+            None => Ok(()),
+        }
     }
 
     fn is_volatile_view(&self, table: &ObjectName) -> bool {

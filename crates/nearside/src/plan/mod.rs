@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod headers;
+pub(crate) mod permission;
 pub(crate) mod planner;
 pub(crate) mod planning;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use datafusion_functions_nested::planner::{FieldAccessPlanner, NestedFunctionPla
 use datafusion_functions_window::planner::WindowFunctionPlanner;
 use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 
+use crate::catalog::roles::FIRST;
 use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::arrays;
@@ -64,6 +65,15 @@ pub(crate) type MeaningRule = Arc<dyn AnalyzerRule + Send + Sync>;
 /// A rule that makes a plan cheaper.
 pub(crate) type CostRule = Arc<dyn OptimizerRule + Send + Sync>;
 
+/// As whom statements run: the numbers of roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Who {
+    /// The session's, by SET SESSION AUTHORIZATION or as it has logged in.
+    pub session: u32,
+    /// The current one, by SET ROLE: the one that has to be allowed what is done.
+    pub user: u32,
+}
+
 /// What statements are planned with.
 #[derive(Clone)]
 pub(crate) struct Planner {
@@ -76,6 +86,7 @@ pub(crate) struct Planner {
     analyzer: Arc<[MeaningRule]>,
     optimizer: Arc<[CostRule]>,
     aliases: Arc<AliasGenerator>,
+    who: Who,
 }
 
 impl std::fmt::Debug for Planner {
@@ -151,6 +162,7 @@ impl Planner {
             analyzer: coerce::analyzer_rules().into(),
             optimizer: optimizer::optimizer_rules().into(),
             aliases: Arc::default(),
+            who: Who { session: FIRST, user: FIRST },
         };
         planner.follow_options();
         planner
@@ -159,6 +171,16 @@ impl Planner {
     /// The settings.
     pub(crate) fn config_options(&self) -> &Arc<ConfigOptions> {
         &self.options
+    }
+
+    /// As whom statements run.
+    pub(crate) fn who(&self) -> Who {
+        self.who
+    }
+
+    /// The same for others.
+    pub(crate) fn run_as(&self, who: Who) -> Planner {
+        Planner { who, ..self.clone() }
     }
 
     /// The same functions and rules with settings changed.

@@ -31,8 +31,16 @@ pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, TableDescriptio
 pub(crate) struct OfSession {
     /// Which of the process's sessions.
     pub number: i32,
-    /// The name of its role.
+    /// The name of its current role.
     pub user: String,
+    /// The name of the role that it is of.
+    pub session_user: String,
+    /// The number of its current role.
+    pub user_id: u32,
+    /// What SHOW role says: the current role, or `none` where it is the session's.
+    pub role: String,
+    /// Whether the current role may do everything.
+    pub is_superuser: bool,
     /// The schemas in which names without one are looked up.
     pub path: Vec<String>,
     /// The level of its transaction.
@@ -93,5 +101,6 @@ pub(crate) trait SystemTables {
         view: &str,
         all: (&Descriptions, &CatalogState),
         planner: &Planner,
+        of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>>;
 }

@@ -62,7 +62,7 @@ const FIXED: [Fixed; 23] = [
     ),
     fixed("integer_datetimes", "on", Set::Never, "Whether times are integers"),
     fixed("IntervalStyle", "postgres", Set::To(&["postgres"]), "How intervals are written"),
-    fixed("is_superuser", "on", Set::Never, "Whether the role may do everything; others do not log in"),
+    fixed("is_superuser", "on", Set::Never, "Whether the current role may do everything"),
     fixed("jit", "off", OFF, "Whether expressions are compiled to machine code"),
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),
@@ -148,6 +148,7 @@ pub(crate) struct Shown {
 pub(crate) fn all(options: &ConfigOptions, of: &OfSession) -> Vec<Shown> {
     let own = config::nearside(options);
     let value = |fixed: &Fixed| match fixed.name {
+        "is_superuser" => on_or_off(of.is_superuser),
         "transaction_isolation" => of.level.clone(),
         "transaction_read_only" => on_or_off(of.is_read_only),
         _ => fixed.value.into(),
@@ -167,7 +168,9 @@ pub(crate) fn all(options: &ConfigOptions, of: &OfSession) -> Vec<Shown> {
             time(own.idle_in_transaction_session_timeout_ms),
             "After which time without a statement a transaction is rolled back",
         ),
+        ("role", of.role.clone(), "The role that SET ROLE has chosen, or none"),
         ("search_path", own.search_path.clone(), "The schemas in which names without one are looked up"),
+        ("session_authorization", of.session_user.clone(), "The role that the session is of"),
         ("statement_timeout", time(own.statement_timeout_ms), "After which time a statement fails"),
         ("synchronous_commit", on_or_off(own.synchronous_commit), "Whether COMMIT waits for the disk"),
         ("TimeZone", zone, "The zone of times with one"),

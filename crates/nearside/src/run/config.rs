@@ -94,6 +94,11 @@ pub(crate) fn full_name(setting: &str) -> String {
     }
 }
 
+/// Whether a setting limits what a role may take, and is for superusers to set.
+pub(crate) fn is_limit(setting: &str) -> bool {
+    setting.starts_with("nearside.max_")
+}
+
 /// Every setting under its full name: ours first, then DataFusion's.
 pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
     let mut entries = nearside(config).entries();

@@ -1,5 +1,6 @@
 //! [`Inner`]: what every session and statement of a database shares.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -23,6 +24,7 @@ use crate::run::placer_state::LivePlacer;
 use crate::run::planned::PlannedQuery;
 use crate::run::reading::Reading;
 use crate::run::recording::Recorder;
+use crate::run::role_limits::RunningOfRoles;
 use crate::run::scheduling::{PackageChoice, Threshold};
 
 /// Statements since the database was started, of all sessions.
@@ -80,6 +82,9 @@ impl Sessions {
     }
 }
 
+/// What sessions of a role begin with: the settings that it was given, and what comes of them, with its number.
+pub(crate) type Start = (BTreeMap<String, String>, Arc<Planner>, u64);
+
 /// What every session shares.
 pub(crate) struct Inner {
     pub topology: Arc<Topology>,
@@ -122,6 +127,12 @@ pub(crate) struct Inner {
     pub statements: Statements,
     /// Who runs statements.
     pub sessions: Sessions,
+    /// What sessions of roles begin with.
+    pub starts: Mutex<HashMap<u32, Start>>,
+    /// How many statements roles run.
+    pub of_roles: Arc<RunningOfRoles>,
+    /// How many sessions roles have that are limited in them.
+    pub sessions_of_roles: Arc<RunningOfRoles>,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -167,6 +178,9 @@ impl Inner {
             reading: Reading::default(),
             statements: Statements::default(),
             sessions: Sessions::default(),
+            starts: Mutex::default(),
+            of_roles: Arc::default(),
+            sessions_of_roles: Arc::default(),
             default_planner: OnceLock::new(),
         }
     }

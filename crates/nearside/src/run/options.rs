@@ -16,6 +16,16 @@ extensions_options! {
         pub statement_timeout_ms: u64, default = 0
         /// Bytes that one statement may hold at a time beside the tables; 0 means only the database's budget limits it.
         pub statement_memory_bytes: u64, default = 0
+        /// How many rows a statement may give; 0 means no limit. This and the next three are for superusers to set, and
+        /// to give to roles by ALTER ROLE .. SET
+        pub max_rows: u64, default = 0
+        /// Bytes that one statement may hold at most, whatever statement_memory_bytes says; 0 means no limit
+        pub max_memory_bytes: u64, default = 0
+        /// A statement that runs longer than this many milliseconds fails, whatever statement_timeout_ms says; 0 means
+        /// no limit
+        pub max_statement_ms: u64, default = 0
+        /// How many statements sessions of the role may run at once; 0 means no limit
+        pub max_statements: u32, default = 0
         /// Whether statements that write end once what they wrote is on the disk, of a database in a folder; otherwise
         /// it is there a fifth of a second later, and a crash may take what was committed last
         pub synchronous_commit: bool, default = true

@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 
 use crate::catalog::journal::{Journal, Position};
 use crate::catalog::path::{SearchPath, is_temporary};
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
+use crate::catalog::roles::FIRST;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Catalog, CatalogState, Name};
 use crate::error::codes::SqlState;
@@ -51,6 +54,10 @@ pub(crate) struct OfStatement {
     pub is_read_only: bool,
     /// Where names without a schema are looked up.
     pub path: SearchPath,
+    /// The number of the role that has to be allowed what is done.
+    pub user: u32,
+    /// Whether it is for defaults: those of identities give numbers to whoever may insert.
+    pub of_defaults: bool,
 }
 
 impl OfStatement {
@@ -61,11 +68,45 @@ impl OfStatement {
         Ok((name, sequence))
     }
 
+    /// Fails where the role may do none of some things with a sequence.
+    fn may(&self, name: &Name, any_of: Privileges) -> Result<()> {
+        if self.user == FIRST {
+            return Ok(());
+        }
+        let state = self.state();
+        let numbers_rows = || {
+            let owner = state.sequence(name).ok()?.owner.clone()?;
+            Some(state.by_id(owner.table)?.rules.identities.contains_key(&owner.column))
+        };
+        if self.of_defaults && numbers_rows() == Some(true) {
+            return Ok(());
+        }
+        let may = state.may(self.user);
+        let thing = Thing::named(name);
+        match may.do_everything() || may.with(&thing).meets(any_of) {
+            true => Ok(()),
+            false => Err(may.denied(&thing)),
+        }
+    }
+
     /// What exists. A plan that was kept outlives the transaction that it was made in, and has the same names then.
     fn state(&self) -> Arc<CatalogState> {
         let own = self.home.state();
         let has_ended = own.schemas().next().is_none();
         if has_ended { self.database.state() } else { own }
+    }
+
+    /// The same for texts that outlive what the session has set.
+    fn lasting(&self) -> OfStatement {
+        OfStatement {
+            home: Arc::clone(&self.home),
+            database: Arc::clone(&self.database),
+            given: Arc::clone(&self.given),
+            is_read_only: self.is_read_only,
+            path: self.path.lasting(),
+            user: self.user,
+            of_defaults: false,
+        }
     }
 
     fn writes(&self, function: &str) -> Result<()> {
@@ -93,6 +134,7 @@ impl Sequences for OfStatement {
     fn next(&self, name: &str, count: usize) -> Result<Vec<i64>> {
         self.writes("nextval")?;
         let (name, sequence) = self.find(name)?;
+        self.may(&name, Privileges::USAGE.and(Privileges::UPDATE))?;
         let journal = self.journal_of(&name, &sequence);
         let values = sequence.values.next((&name.shown(), &sequence), count as u64, journal)?;
         if let Some(last) = values.last() {
@@ -103,6 +145,7 @@ impl Sequences for OfStatement {
 
     fn current(&self, name: &str) -> Result<i64> {
         let (name, sequence) = self.find(name)?;
+        self.may(&name, Privileges::USAGE.and(Privileges::SELECT))?;
         let given = self.given.0.lock();
         given.by_sequence.get(&sequence.id).copied().ok_or_else(|| {
             Error::execution(
@@ -113,8 +156,13 @@ impl Sequences for OfStatement {
     }
 
     fn last(&self) -> Result<i64> {
+        let state = self.state();
         let given = self.given.0.lock();
-        let last = given.last.filter(|id| self.state().sequences().any(|(_, sequence)| sequence.id == *id));
+        let known = given.last.and_then(|id| state.sequences().find(|(_, sequence)| sequence.id == id));
+        if let Some((name, _)) = known {
+            self.may(name, Privileges::USAGE.and(Privileges::SELECT))?;
+        }
+        let last = known.map(|(_, sequence)| sequence.id);
         last.and_then(|last| given.by_sequence.get(&last).copied()).ok_or_else(|| {
             Error::execution(
                 SqlState::ObjectNotInPrerequisiteState,
@@ -126,6 +174,7 @@ impl Sequences for OfStatement {
     fn set(&self, name: &str, value: i64, is_called: bool) -> Result<()> {
         self.writes("setval")?;
         let (name, sequence) = self.find(name)?;
+        self.may(&name, Privileges::UPDATE)?;
         let to = Position { last: value, is_called };
         sequence.values.set((&name.shown(), &sequence), to, self.journal_of(&name, &sequence))?;
         if is_called {
@@ -135,13 +184,11 @@ impl Sequences for OfStatement {
     }
 
     fn of_defaults(&self) -> Arc<dyn Sequences> {
-        Arc::new(OfStatement {
-            home: Arc::clone(&self.home),
-            database: Arc::clone(&self.database),
-            given: Arc::clone(&self.given),
-            is_read_only: self.is_read_only,
-            path: self.path.lasting(),
-        })
+        Arc::new(OfStatement { of_defaults: true, ..self.lasting() })
+    }
+
+    fn of_views(&self) -> Arc<dyn Sequences> {
+        Arc::new(self.lasting())
     }
 
     fn of_column(&self, table: &str, column: &str) -> Result<Option<String>> {

@@ -19,6 +19,8 @@ use sqlparser::ast::ObjectName;
 use storage::{Interruption, StoreError};
 
 use crate::catalog::path::SearchPath;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::{May, Thing};
 use crate::catalog::roles::FIRST;
 use crate::catalog::{Catalog, Name, Snapshot, Workers};
 use crate::error::codes::SqlState;
@@ -31,6 +33,7 @@ use crate::plan::stop::{Stop, go_on};
 use crate::plan::system::OfSession;
 use crate::run::config;
 use crate::run::inner::Inner;
+use crate::run::role_limits::{RoleLimits, RoleTurn, RowsLeft, tighter};
 use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
 use crate::run::transaction::InTransaction;
@@ -69,6 +72,9 @@ pub(crate) struct RunningStatement {
     session: i32,
     /// The number of the role that runs it.
     pub user: u32,
+    /// That it is one of those that its role may run at once, where these are limited.
+    turn: Option<Arc<OnceLock<RoleTurn>>>,
+    limits: RoleLimits,
     /// Values of sequences that its session was given.
     given: Arc<SessionValues>,
     /// Rows that parts of it have returned, by the names under which the rest reads them.
@@ -87,11 +93,12 @@ impl RunningStatement {
     /// Starts a statement: it sees what exists now, and nothing that commits later.
     pub(crate) fn start(inner: &Arc<Inner>, planner: Arc<Planner>) -> RunningStatement {
         let settings = config::nearside(planner.config_options());
-        let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
+        let memory_bytes = tighter(settings.statement_memory_bytes, settings.max_memory_bytes);
+        let limit = (memory_bytes > 0).then_some(memory_bytes);
         let budget = inner.budget.child("statement", limit);
         let statement = sched::Statement::new(inner.clock.next(), budget);
-        let deadline = (settings.statement_timeout_ms > 0)
-            .then(|| Instant::now() + Duration::from_millis(settings.statement_timeout_ms));
+        let timeout_ms = tighter(settings.statement_timeout_ms, settings.max_statement_ms);
+        let deadline = (timeout_ms > 0).then(|| Instant::now() + Duration::from_millis(timeout_ms));
         if let Some(deadline) = deadline {
             statement.set_deadline(deadline);
         }
@@ -100,6 +107,9 @@ impl RunningStatement {
         statement.set_counted(scheduling::counted(&settings.hardware_counters).unwrap_or(true));
         // As fine as PostgreSQL's clocks, which is what its clients read.
         let started = Utc::now().trunc_subsecs(6);
+        let user = planner.who().user;
+        let limits = RoleLimits { rows: settings.max_rows, statements: settings.max_statements };
+        drop(settings);
         RunningStatement {
             statement,
             inner: Arc::clone(inner),
@@ -110,7 +120,9 @@ impl RunningStatement {
             blocked: Arc::default(),
             wants_transaction: Arc::default(),
             session: 0,
-            user: FIRST,
+            user,
+            turn: (limits.statements > 0).then(Arc::default),
+            limits,
             given: Arc::default(),
             returned: Arc::default(),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
@@ -121,9 +133,38 @@ impl RunningStatement {
         }
     }
 
-    /// The same statement, run by a session of a role, which was given these values of sequences.
-    pub(crate) fn run_by(self, session: i32, user: u32, given: &Arc<SessionValues>) -> RunningStatement {
-        RunningStatement { session, user, given: Arc::clone(given), ..self }
+    /// The same statement, run by a session, which was given these values of sequences.
+    pub(crate) fn run_by(self, session: i32, given: &Arc<SessionValues>) -> RunningStatement {
+        RunningStatement { session, given: Arc::clone(given), ..self }
+    }
+
+    /// Takes one of the turns that its role has, where these are limited.
+    ///
+    /// # Errors
+    /// The role runs as many statements as it may.
+    pub(crate) fn take_turn(&self) -> Result<()> {
+        if let Some(own) = &self.turn
+            && own.get().is_none()
+        {
+            let most = self.limits.statements;
+            let turn = self.inner.of_roles.begin(self.planner.who().session, most);
+            let turn = turn.ok_or_else(|| {
+                Error::execution(
+                    SqlState::ConfigurationLimitExceeded,
+                    format!(
+                        "the role runs {most} statements, which is how many it may run at once \
+                         (nearside.max_statements); wait until one has ended, or close its cursor"
+                    ),
+                )
+            })?;
+            let _ = own.set(turn);
+        }
+        Ok(())
+    }
+
+    /// How many rows it may give, where that is limited.
+    pub(crate) fn rows_left(&self) -> Option<RowsLeft> {
+        RowsLeft::of(self.limits.rows)
     }
 
     /// The same statement with other settings.
@@ -139,6 +180,8 @@ impl RunningStatement {
             database: Arc::clone(&self.inner.catalog),
             given: Arc::clone(&self.given),
             is_read_only: self.of_session().is_read_only,
+            user: self.user,
+            of_defaults: false,
         })
     }
 
@@ -158,9 +201,14 @@ impl RunningStatement {
     /// What a name in a syntax tree stands for.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve); too many parts.
+    /// As [`resolve`](Self::resolve); too many parts; a schema that the role must not use.
     pub(crate) fn named(&self, name: &ObjectName) -> Result<Name> {
-        self.resolve(&object_reference(name)?)
+        let reference = object_reference(name)?;
+        let name = self.resolve(&reference)?;
+        if self.user != FIRST && reference.schema().is_some() && self.catalog.has_schema(&name.schema) {
+            self.may().need(&Thing::Schema(name.schema.clone()), Privileges::USAGE)?;
+        }
+        Ok(name)
     }
 
     /// The name that something gets which is made; that of a temporary one where `is_temporary`.
@@ -178,9 +226,15 @@ impl RunningStatement {
     pub(crate) fn of_session(&self) -> OfSession {
         let settings = config::nearside(self.planner.config_options());
         let of = self.transaction.as_ref();
+        let roles = self.catalog.roles();
+        let role = |id: u32| roles.by_id(id).map_or_else(String::new, |(name, _)| name.to_string());
         OfSession {
             number: self.session,
-            user: self.catalog.roles().by_id(self.user).map_or_else(String::new, |(name, _)| name.to_string()),
+            user: role(self.user),
+            session_user: role(self.planner.who().session),
+            user_id: self.user,
+            role: if self.planner.who().session == self.user { "none".into() } else { role(self.user) },
+            is_superuser: roles.is_superuser(self.user),
             path: self.path().existing(&self.catalog).map(str::to_string).collect(),
             level: of.map_or(settings.default_transaction_isolation.clone(), |of| of.level.name().to_string()),
             is_read_only: of.map_or(settings.default_transaction_read_only, |of| of.is_read_only),
@@ -206,6 +260,8 @@ impl RunningStatement {
             wants_transaction: Arc::clone(&self.wants_transaction),
             session: self.session,
             user: self.user,
+            turn: self.turn.clone(),
+            limits: self.limits,
             given: Arc::clone(&self.given),
             returned: Arc::clone(&self.returned),
             traffic: Arc::clone(&self.traffic),
@@ -303,7 +359,19 @@ impl RunningStatement {
             describes: false,
             path: self.path(),
             given: Mutex::new(self.returned.lock().0.clone()),
+            user: Some(self.user),
+            target: None,
         }
+    }
+
+    /// The same for what the system plans by itself as a part of it, which nobody has to be allowed.
+    pub(crate) fn own_context(&self) -> PlanContext<'_> {
+        PlanContext { user: None, ..self.plan_context() }
+    }
+
+    /// What its role may do.
+    pub(crate) fn may(&self) -> May<'_> {
+        self.catalog.may(self.user)
     }
 
     /// Keeps rows that a part of it has returned, which the rest reads under this name.

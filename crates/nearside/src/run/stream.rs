@@ -19,6 +19,7 @@ use crate::run::admission;
 use crate::run::admission_state::Ticket;
 use crate::run::done::Done;
 use crate::run::profile::Recording;
+use crate::run::role_limits::RowsLeft;
 use crate::run::statement::{Canceller, RunningStatement};
 
 /// The rows of a query.
@@ -40,6 +41,7 @@ pub struct ResultStream {
     recording: Option<Recording>,
     ticket: Option<Ticket>,
     written: Option<Done>,
+    rows_left: Option<Box<RowsLeft>>,
     ended: bool,
 }
 
@@ -65,6 +67,7 @@ impl ResultStream {
             recording: None,
             ticket: None,
             written: None,
+            rows_left: None,
             ended: false,
         }
     }
@@ -86,7 +89,17 @@ impl ResultStream {
         let canceller = Some(running.canceller());
         let source = BatchSource::Native(execution);
         let running = Some(running);
-        ResultStream { schema, source, running, canceller, recording: None, ticket: None, written: None, ended: false }
+        ResultStream {
+            schema,
+            source,
+            running,
+            canceller,
+            recording: None,
+            ticket: None,
+            written: None,
+            rows_left: None,
+            ended: false,
+        }
     }
 
     /// The same rows, counted by a recording when the last of them was taken.
@@ -99,6 +112,20 @@ impl ResultStream {
     pub(crate) fn let_in(mut self, ticket: Option<Ticket>) -> ResultStream {
         self.ticket = ticket;
         self
+    }
+
+    /// The same rows, which fail where they are more than this.
+    pub(crate) fn limited(mut self, rows_left: RowsLeft) -> ResultStream {
+        self.rows_left = Some(Box::new(rows_left));
+        self
+    }
+
+    /// A batch, if the statement may give its rows too.
+    fn allowed(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        if let Some(left) = &mut self.rows_left {
+            left.give(batch.num_rows())?;
+        }
+        Ok(batch)
     }
 
     /// Names and types of the columns.
@@ -137,6 +164,7 @@ impl ResultStream {
                 execution.poll_next(cx).map(|item| item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema)))
             }
         };
+        let item = item.map(|item| item.map(|batch| batch.and_then(|batch| self.allowed(batch))));
         if let Poll::Ready(item) = &item {
             self.told(item);
         }
@@ -245,6 +273,7 @@ impl Iterator for ResultStream {
                 }
                 let item = execution.next_blocking();
                 let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
+                let item = item.map(|batch| batch.and_then(|batch| self.allowed(batch)));
                 self.told(&item);
                 match item {
                     None => self.complete(),

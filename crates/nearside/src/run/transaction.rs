@@ -13,6 +13,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use storage::{DeltasView, Part, RowsToDelete, TableRow, TableVersion};
 
+use crate::catalog::rights::RightsChange;
 use crate::catalog::roles::RolesChange;
 use crate::catalog::snapshot::{Reads, Snapshot};
 use crate::catalog::transactions::{Level, OpenTransaction};
@@ -116,6 +117,8 @@ pub(crate) struct Content {
     pub pending: BTreeMap<u64, PendingRows>,
     /// What it has changed of who there is.
     pub roles: Option<RolesChange>,
+    /// What it has changed of who may do what.
+    pub rights: Option<RightsChange>,
 }
 
 /// What a name stood for when the transaction first changed it, and what it stands for in it.
@@ -239,7 +242,7 @@ impl Content {
 
     /// Whether names, columns, indexes or roles were changed.
     pub(crate) fn has_definitions(&self) -> bool {
-        !self.schemas.is_empty() || !self.names.is_empty() || self.roles.is_some()
+        !self.schemas.is_empty() || !self.names.is_empty() || self.roles.is_some() || self.rights.is_some()
     }
 
     /// Tables that are the transaction's alone.

@@ -39,6 +39,7 @@ mod distinct;
 mod exclude;
 mod fetch;
 mod figured;
+mod grants;
 mod intervals;
 mod json;
 mod locking;
@@ -78,6 +79,7 @@ mod walk;
 mod windows;
 mod writes;
 mod writing_with;
+mod written_columns;
 mod written_with;
 
 pub(crate) use casts::CAST;
@@ -86,6 +88,7 @@ pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use cursors::{CursorStatement, Declared, Direction};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
+pub(crate) use grants::{Given, GrantStatement, Grantee, Of, Owned, RightsStatement};
 use locking::without_locking;
 pub(crate) use locking::{LockClause, LockingSelect, Wait};
 pub(crate) use materialized::Wish;
@@ -103,7 +106,7 @@ pub(crate) use qualified::qualify;
 pub(crate) use recursion::STEP;
 use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
-pub(crate) use roles::{RoleName, RoleOptions, RoleStatement, without_password};
+pub(crate) use roles::{RoleName, RoleOptions, RoleSetting, RoleStatement, without_password};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
 pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
@@ -115,6 +118,7 @@ pub(crate) use upkeep::{GivenUp, Upkeep};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
 pub(crate) use writing_with::WritingStep;
+pub(crate) use written_columns::{Inserted, Writes};
 
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
@@ -171,6 +175,8 @@ pub(crate) enum AnyStatement {
     GivenUp(GivenUp),
     /// `CREATE ROLE` and its like.
     Role(RoleStatement),
+    /// `GRANT` and its like.
+    Rights(RightsStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -203,6 +209,9 @@ impl AnyStatement {
             Some(upkeep::Kept::Upkeep(upkeep)) => return Ok(AnyStatement::Upkeep(upkeep)),
             Some(upkeep::Kept::GivenUp(given_up)) => return Ok(AnyStatement::GivenUp(given_up)),
             None => {}
+        }
+        if let Some(rights) = grants::statement(&tokens)? {
+            return Ok(AnyStatement::Rights(rights));
         }
         if let Some(role) = roles::statement(&tokens)? {
             return Ok(AnyStatement::Role(role));
@@ -298,7 +307,7 @@ impl AnyStatement {
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
             )),
-            AnyStatement::Role(_) => Err(Error::Unsupported(
+            AnyStatement::Role(_) | AnyStatement::Rights(_) => Err(Error::Unsupported(
                 "statements about roles cannot be prepared or stand inside another statement".into(),
             )),
             _ => {
@@ -354,11 +363,21 @@ pub(crate) trait KnownTables: ContextProvider {
     /// # Errors
     /// A value of a type that its column does not take.
     fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan>;
+
+    /// What of a statement is asked for before it is rewritten, so that it can be told what it may do.
+    fn writes(&self, statement: &Statement) -> Writes;
+
+    /// Fails where who runs the statement may not do what its plan says.
+    ///
+    /// # Errors
+    /// So it is.
+    fn permits(&self, plan: &LogicalPlan, writes: &Writes) -> Result<()>;
 }
 
 /// Plans one of DataFusion's statements.
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
+    let said = context.writes(&statement);
     deep(|| {
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
@@ -384,7 +403,9 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         };
         keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
         writes::give_values(&mut statement, &mut |query| Ok(context.give(planner.statement_to_plan(query)?)))?;
-        context.assigned(planner.statement_to_plan(statement)?)
+        let plan = context.assigned(planner.statement_to_plan(statement)?)?;
+        context.permits(&plan, &said)?;
+        Ok(plan)
     })
 }
 

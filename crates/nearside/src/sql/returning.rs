@@ -4,8 +4,8 @@
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, FromTable, Join, JoinOperator, SelectItem, SetExpr, TableAlias, TableFactor, TableObject, TableWithJoins,
-    UpdateTableFromKind,
+    self, FromTable, Join, JoinOperator, ObjectName, SelectItem, SetExpr, TableAlias, TableFactor, TableObject,
+    TableWithJoins, UpdateTableFromKind,
 };
 
 use super::parsed;
@@ -20,6 +20,14 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
+    /// The table that is written.
+    pub(crate) fn table(&self) -> Option<&ObjectName> {
+        match &self.from.relation {
+            TableFactor::Table { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// The query that gives it, of rows that are there.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::fmt;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::exclude::{is_word, solid};
+use crate::catalog::CATALOG;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Position, Result};
 
@@ -26,8 +27,10 @@ impl fmt::Debug for Password {
 pub(crate) enum RoleName {
     /// By its name.
     Named(String),
-    /// `CURRENT_USER`, `CURRENT_ROLE`, `SESSION_USER`.
+    /// `CURRENT_USER`, `CURRENT_ROLE`.
     Own,
+    /// `SESSION_USER`.
+    OfSession,
 }
 
 /// What a statement says of a role; nothing of what it does not name.
@@ -68,10 +71,26 @@ pub(crate) enum RoleStatement {
     Grant { groups: Vec<RoleName>, members: Vec<RoleName>, with_admin: bool },
     /// `REVOKE role FROM role`.
     Revoke { groups: Vec<RoleName>, members: Vec<RoleName>, admin_alone: bool },
-    /// `SET ROLE`, `RESET ROLE`: the role, or the session's own.
-    SetRole(Option<RoleName>),
-    /// `SET SESSION AUTHORIZATION`: the role, or the one that has logged in.
-    SetSession(Option<RoleName>),
+    /// `ALTER ROLE .. SET` and `RESET` of settings.
+    Settings { role: RoleName, change: RoleSetting },
+    /// `RESET ROLE`, or `RESET SESSION AUTHORIZATION`.
+    Reset { of_session: bool },
+    /// `SET ROLE`: the role, or the session's own; and whether it is for the transaction alone.
+    SetRole(Option<RoleName>, bool),
+    /// `SET SESSION AUTHORIZATION`: the role, or the one that has logged in; and whether it is for the transaction
+    /// alone.
+    SetSession(Option<RoleName>, bool),
+}
+
+/// What becomes of a setting that a role's sessions begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RoleSetting {
+    /// It has this value.
+    Set(String, String),
+    /// It is as everywhere.
+    Reset(String),
+    /// All are.
+    ResetAll,
 }
 
 /// The statement, if the tokens are one of these.
@@ -80,7 +99,7 @@ pub(crate) enum RoleStatement {
 /// What is wrong with it, and what of it is not done.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RoleStatement>> {
     let (_, tokens) = solid(tokens);
-    let mut words = Words { tokens: &tokens, at: 0 };
+    let mut words = Words::of(&tokens);
     let of_role =
         |words: &Words<'_>, place: usize| ["role", "user", "group"].into_iter().find(|word| words.is_at(place, word));
     let is_mapping = words.is_at(2, "mapping");
@@ -137,13 +156,53 @@ fn alter(kind: &str, words: &mut Words<'_>) -> Result<RoleStatement> {
         return Err(unsupported("ALTER GROUP", "write GRANT role TO role, or REVOKE role FROM role"));
     }
     if ["set", "reset", "in"].iter().any(|word| words.is_at(words.at, word)) {
-        return Err(unsupported(
-            "ALTER ROLE .. SET",
-            "settings are a session's (SET, or options of the connection) or the database's (ALTER SYSTEM)",
-        ));
+        return setting(role, words);
     }
     words.take("with");
     Ok(RoleStatement::Alter { role, options: Box::new(options(words, false)?) })
+}
+
+/// `[IN DATABASE nearside] SET name = value | TO value | RESET name | RESET ALL`
+fn setting(role: RoleName, words: &mut Words<'_>) -> Result<RoleStatement> {
+    if words.take("in") {
+        words.expect("database")?;
+        let database = words.name()?;
+        if database != CATALOG {
+            return Err(Error::NotFound { kind: "database", name: database, nearest: Some(CATALOG.into()) });
+        }
+    }
+    let resets = words.take("reset");
+    if !resets {
+        words.expect("set")?;
+    }
+    if resets && words.take("all") {
+        return Ok(RoleStatement::Settings { role, change: RoleSetting::ResetAll });
+    }
+    let mut name = words.name()?;
+    while words.take_token(&Token::Period) {
+        name = format!("{name}.{}", words.name()?);
+    }
+    if name == "time" && words.take("zone") {
+        name = "timezone".into();
+    } else if !resets && !words.take("to") && !words.take_token(&Token::Eq) {
+        return Err(words.expected("TO or '='"));
+    }
+    if resets || words.take("default") {
+        return Ok(RoleStatement::Settings { role, change: RoleSetting::Reset(name) });
+    }
+    if words.is_over() {
+        return Err(words.expected("a value"));
+    }
+    let values = std::iter::from_fn(|| {
+        let token = words.tokens.get(words.at)?;
+        words.at += 1;
+        Some(match &token.token {
+            Token::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        })
+    });
+    let value = values.collect::<Vec<_>>().join("");
+    Ok(RoleStatement::Settings { role, change: RoleSetting::Set(name, value) })
 }
 
 /// Options up to the end of the statement.
@@ -210,7 +269,6 @@ fn options(words: &mut Words<'_>, is_new: bool) -> Result<RoleOptions> {
 }
 
 fn grant(words: &mut Words<'_>) -> Result<RoleStatement> {
-    no_privileges("GRANT", words)?;
     let groups = words.roles()?;
     words.expect("to")?;
     let members = words.roles()?;
@@ -220,12 +278,11 @@ fn grant(words: &mut Words<'_>) -> Result<RoleStatement> {
         words.expect("option")?;
         with_admin = true;
     }
-    granted_by(words)?;
+    words.no_grantor()?;
     Ok(RoleStatement::Grant { groups, members, with_admin })
 }
 
 fn revoke(words: &mut Words<'_>) -> Result<RoleStatement> {
-    no_privileges("REVOKE", words)?;
     let admin_alone = words.is_at(words.at, "admin") && words.is_at(words.at + 1, "option");
     if admin_alone {
         words.at += 2;
@@ -234,32 +291,12 @@ fn revoke(words: &mut Words<'_>) -> Result<RoleStatement> {
     let groups = words.roles()?;
     words.expect("from")?;
     let members = words.roles()?;
-    granted_by(words)?;
+    words.no_grantor()?;
     if words.is_at(words.at, "cascade") {
         return Err(unsupported("REVOKE .. CASCADE of a role", "memberships do not depend on who gave them"));
     }
     words.take("restrict");
     Ok(RoleStatement::Revoke { groups, members, admin_alone })
-}
-
-fn granted_by(words: &mut Words<'_>) -> Result<()> {
-    match words.is_at(words.at, "granted") {
-        true => Err(unsupported("GRANTED BY", "who grants is who runs the statement; leave it out")),
-        false => Ok(()),
-    }
-}
-
-/// Refuses GRANT and REVOKE of what is no role.
-fn no_privileges(statement: &str, words: &Words<'_>) -> Result<()> {
-    let of_objects = (words.at..words.tokens.len()).any(|place| words.is_at(place, "on"));
-    let what = match statement {
-        "GRANT" => "roles that are no superusers cannot log in yet, and superusers may do everything",
-        _ => "roles that are no superusers cannot log in yet, so nobody has privileges that could be taken away",
-    };
-    match of_objects {
-        true => Err(unsupported(&format!("{statement} of privileges"), what)),
-        false => Ok(()),
-    }
 }
 
 fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
@@ -269,6 +306,7 @@ fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
     }
     let is_scoped =
         !resets && (words.is_at(1, "local") || words.is_at(1, "session") && !words.is_at(2, "authorization"));
+    let is_local = !resets && words.is_at(1, "local");
     words.at = 1 + usize::from(is_scoped);
     let is_role = words.take("role");
     let is_of_session = words.is_at(words.at, "session") && words.is_at(words.at + 1, "authorization");
@@ -292,43 +330,98 @@ fn set(words: &mut Words<'_>) -> Result<Option<RoleStatement>> {
             _ => Some(words.role()?),
         },
     };
-    Ok(Some(if is_role { RoleStatement::SetRole(role) } else { RoleStatement::SetSession(role) }))
+    if resets {
+        return Ok(Some(RoleStatement::Reset { of_session: !is_role }));
+    }
+    Ok(Some(match is_role {
+        true => RoleStatement::SetRole(role, is_local),
+        false => RoleStatement::SetSession(role, is_local),
+    }))
 }
 
-fn unsupported(what: &str, instead: &str) -> Error {
+pub(super) fn unsupported(what: &str, instead: &str) -> Error {
     Error::Unsupported(format!("{what} is not supported: {instead}"))
 }
 
 /// The tokens of a statement without blanks, and how far they were read.
-struct Words<'a> {
+pub(super) struct Words<'a> {
     tokens: &'a [&'a TokenWithSpan],
     at: usize,
 }
 
+impl<'a> Words<'a> {
+    /// Those of a statement, of which none was read.
+    pub(super) fn of(tokens: &'a [&'a TokenWithSpan]) -> Words<'a> {
+        Words { tokens, at: 0 }
+    }
+}
+
 impl Words<'_> {
-    fn is_over(&self) -> bool {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Which is next.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on by so many.
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// Takes a sign, if it is next.
+    pub(super) fn take_token(&mut self, sign: &Token) -> bool {
+        let is = self.tokens.get(self.at).is_some_and(|token| token.token == *sign);
+        self.at += usize::from(is);
+        is
+    }
+
+    /// Whether there is a word or a name.
+    pub(super) fn is_word_at(&self, place: usize) -> bool {
+        self.tokens.get(place).is_some_and(|token| {
+            matches!(&token.token, Token::Word(word) if word.quote_style.is_some()
+                || !["to", "from"].contains(&word.value.to_lowercase().as_str()))
+        })
+    }
+
+    /// Refuses GRANTED BY.
+    pub(super) fn no_grantor(&self) -> Result<()> {
+        match self.is_at(self.at, "granted") {
+            true => Err(unsupported("GRANTED BY", "who grants is who runs the statement; leave it out")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether all were read.
+    pub(super) fn is_over(&self) -> bool {
         self.at >= self.tokens.len()
     }
 
-    fn is_at(&self, place: usize, word: &str) -> bool {
+    /// Whether a word is at a place.
+    pub(super) fn is_at(&self, place: usize, word: &str) -> bool {
         self.tokens.get(place).is_some_and(|token| is_word(token, word))
     }
 
     /// The word that is next, in lower case.
-    fn word(&self) -> Option<String> {
+    pub(super) fn word(&self) -> Option<String> {
         match &self.tokens.get(self.at)?.token {
             Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_lowercase()),
             _ => None,
         }
     }
 
-    fn take(&mut self, word: &str) -> bool {
+    /// Takes a word, if it is next.
+    pub(super) fn take(&mut self, word: &str) -> bool {
         let is = self.is_at(self.at, word);
         self.at += usize::from(is);
         is
     }
 
-    fn expect(&mut self, word: &str) -> Result<()> {
+    /// Takes a word that has to be next.
+    pub(super) fn expect(&mut self, word: &str) -> Result<()> {
         match self.take(word) {
             true => Ok(()),
             false => Err(self.expected(&word.to_uppercase())),
@@ -342,7 +435,8 @@ impl Words<'_> {
         Error::Syntax { message: message.into(), position }
     }
 
-    fn expected(&self, what: &str) -> Error {
+    /// The error where something else is next.
+    pub(super) fn expected(&self, what: &str) -> Error {
         let found = match self.tokens.get(self.at).map(|token| &token.token) {
             Some(Token::Word(word)) => word.to_string(),
             Some(Token::Number(..)) => "a number".into(),
@@ -356,7 +450,7 @@ impl Words<'_> {
     }
 
     /// A name of a role, as it is.
-    fn name(&mut self) -> Result<String> {
+    pub(super) fn name(&mut self) -> Result<String> {
         let name = match self.tokens.get(self.at).map(|token| &token.token) {
             Some(Token::Word(word)) if word.quote_style.is_some() => word.value.clone(),
             Some(Token::Word(word)) => word.value.to_lowercase(),
@@ -368,7 +462,7 @@ impl Words<'_> {
 
     /// The name of a role that there is to be.
     fn new_name(&mut self) -> Result<String> {
-        if matches!(self.own(), Some(RoleName::Own)) {
+        if self.own().is_some() {
             let message = "CURRENT_USER, CURRENT_ROLE and SESSION_USER are no names for a role";
             return Err(Error::plan(SqlState::ReservedName, message));
         }
@@ -384,11 +478,16 @@ impl Words<'_> {
     }
 
     fn own(&self) -> Option<RoleName> {
-        let words = ["current_user", "current_role", "session_user"];
-        words.iter().any(|word| self.is_at(self.at, word)).then_some(RoleName::Own)
+        let is = |word: &str| self.is_at(self.at, word);
+        match (is("current_user") || is("current_role"), is("session_user")) {
+            (true, _) => Some(RoleName::Own),
+            (_, true) => Some(RoleName::OfSession),
+            _ => None,
+        }
     }
 
-    fn role(&mut self) -> Result<RoleName> {
+    /// A role.
+    pub(super) fn role(&mut self) -> Result<RoleName> {
         match self.own() {
             Some(own) => {
                 self.at += 1;
@@ -399,7 +498,7 @@ impl Words<'_> {
     }
 
     /// `a, b`
-    fn roles(&mut self) -> Result<Vec<RoleName>> {
+    pub(super) fn roles(&mut self) -> Result<Vec<RoleName>> {
         let mut roles = vec![self.role()?];
         while self.tokens.get(self.at).is_some_and(|token| token.token == Token::Comma) {
             self.at += 1;

@@ -13,6 +13,7 @@ use storage::TableVersion;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::column_index;
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::Writable;
 use crate::catalog::{Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -236,6 +237,7 @@ fn filling(
         ..changed.clone()
     };
     state.put_table(to.clone(), indexed(target, running)?)?;
+    state.made_by(running.user, Thing::named(&to));
     let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let sql = format!("INSERT INTO {} SELECT {} FROM {}", written::name(&to), outputs.join(", "), written::name(&from));
     let plan = AnyStatement::one(&sql)?.plan(&over.plan_context());

@@ -12,6 +12,7 @@
 //! Rows are proposed in memory, within the statement's budget. Keys are checked when all rows are there, as for UPDATE:
 //! PostgreSQL checks after each row, and refuses what is right in the end only.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,15 +30,18 @@ use units::versions::Pin;
 use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
 use crate::catalog::index::{IndexEntry, Origin, indexed, position};
 use crate::catalog::placement::column_index;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::plan::permission::columns_read;
 use crate::run::by_key::account;
 use crate::run::changes::Went;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
+use crate::sql::{Conflict, Pairs, Target, Writes, as_update, fresh_name, plan_statement};
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
 use crate::statements::returning::Returned;
@@ -65,6 +69,7 @@ pub(super) fn insert(
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     let keys = keys_of(table, conflict)?;
+    may_look_up(table, conflict, &keys, running)?;
     let update = match &conflict.update {
         Some(update) => Some(Update::planned(table, &conflict.alias, update, values, running)?),
         None => None,
@@ -78,6 +83,24 @@ pub(super) fn insert(
     let rows = proposed.batch.num_rows();
     let count = small_or_merged(rows, table, running, |table, running| conflict.carried_out(table, running))?;
     Ok(Done::rows("INSERT", count))
+}
+
+/// Fails where the role may not read the columns of the keys that ON CONFLICT names: what becomes of a row tells which
+/// of them there are.
+///
+/// # Errors
+/// So it is.
+pub(crate) fn may_look_up(
+    table: &TableEntry,
+    conflict: &Conflict,
+    keys: &[(usize, &IndexEntry)],
+    running: &RunningStatement,
+) -> Result<()> {
+    if matches!(conflict.target, Target::Any) {
+        return Ok(());
+    }
+    let columns = keys.iter().flat_map(|(_, index)| index.columns.iter().cloned()).collect();
+    running.may().need_columns(&Thing::named(&table.name), Privileges::SELECT, &columns)
 }
 
 /// Does something over a table's delta where it is about few rows and the delta allows, else over the merged table.
@@ -337,11 +360,16 @@ impl Update {
         let pairs = pairs_table(table, &columns, &excluded);
         let mut state = CatalogState::clone(&running.catalog);
         state.put_table(Name::clone(&pairs.name), indexed(pairs.clone(), running)?)?;
+        // Queries in it have to be allowed; the pairs are asked for by what they stand for.
+        state.made_by(running.user, Thing::named(&pairs.name));
         let running = running.over(running.catalog.over(Arc::new(state)));
         let name = written::name(&pairs.name);
         let statement = as_update(update, &Pairs { table: &name, alias, columns: &columns, excluded: &excluded })?;
         check_assignments(&statement)?;
-        let LogicalPlan::Dml(dml) = plan_statement(statement, &running.plan_context())? else {
+        let writes = Writes::of(&statement);
+        let plan = plan_statement(statement, &running.plan_context())?;
+        may_update(table, (&plan, &writes), &columns, &excluded, &running)?;
+        let LogicalPlan::Dml(dml) = plan else {
             return Err(Error::Internal("an UPDATE planned to something else".into()));
         };
         let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some((&dml.op, &pairs.base.schema)))?;
@@ -369,6 +397,36 @@ impl Update {
             }
         }
         Ok((rows.together()?, proposed))
+    }
+}
+
+/// Fails where the role may not change the columns that DO UPDATE changes, or not read those that it reads, of the row
+/// that is there or of the proposed one.
+fn may_update(
+    table: &TableEntry,
+    (plan, writes): (&LogicalPlan, &Writes),
+    columns: &[String],
+    excluded: &[String],
+    running: &RunningStatement,
+) -> Result<()> {
+    let may = running.may();
+    if may.do_everything() {
+        return Ok(());
+    }
+    let thing = Thing::named(&table.name);
+    if let Writes::Update(assigned) = writes {
+        may.need_columns(&thing, Privileges::UPDATE, assigned)?;
+    }
+    let read: BTreeSet<String> = columns_read(plan, writes, PAIRS_ID)?
+        .into_iter()
+        .filter_map(|name| {
+            let place = columns.iter().position(|column| *column == name);
+            columns.get(place.or_else(|| excluded.iter().position(|of| *of == name))?).cloned()
+        })
+        .collect();
+    match read.is_empty() {
+        true => Ok(()),
+        false => may.need_columns(&thing, Privileges::SELECT, &read),
     }
 }
 

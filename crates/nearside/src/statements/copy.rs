@@ -19,6 +19,7 @@ use sqlparser::ast::{AlterTable, AlterTableOperation, Statement, TableConstraint
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::spec::Spec;
+use crate::catalog::rights::Thing;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -34,6 +35,7 @@ use crate::sql::{
     AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, option_pairs, plan_statement, quoted,
     statements, take_placement, take_rules,
 };
+use crate::statements::allowed;
 use crate::statements::comments;
 use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
@@ -172,6 +174,7 @@ pub(crate) fn append_batches(
     batches: Vec<RecordBatch>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
+    allowed::check_fill(name, columns, running)?;
     as_writer(name, running, |table, running| {
         within_a_transaction(table, running)?;
         table.load_all(running)?;
@@ -224,6 +227,7 @@ fn read_by_casts(
 /// Unknown names, one that stands twice.
 pub(crate) fn columns_to_fill(name: &Name, columns: &[String], running: &RunningStatement) -> Result<Schema> {
     let table = running.catalog.table(name)?;
+    allowed::check_fill(name, columns, running)?;
     Ok(table.base.schema.project(&target_columns(table, columns)?)?)
 }
 
@@ -536,7 +540,11 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     let made = scratch.home.state();
     let ahead = |table: &Arc<TableEntry>| running.home.ahead(&table.base);
     let _ahead = made.tables().map(ahead).collect::<Result<Vec<_>>>()?;
-    running.home.commit(|state| state.absorb(&made))?;
+    running.home.commit(|state| {
+        state.absorb(&made)?;
+        made.entries().for_each(|(name, _)| state.made_by(running.user, Thing::named(name)));
+        Ok(())
+    })?;
     Ok(Done { tag: format!("IMPORT of {tables} tables,"), rows: Some(rows) })
 }
 

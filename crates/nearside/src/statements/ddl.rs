@@ -1,7 +1,7 @@
 //! Statements that change names and columns: views, schemas, external tables, DROP, ALTER TABLE.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, Schema};
@@ -21,6 +21,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -75,7 +76,7 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
     };
     let (written, columns) = view_query(&definition)?;
     // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    let context = PlanContext { planning: vec![name.clone()], ..running.plan_context() };
+    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
     let plan = AnyStatement::one(&written)?.plan(&context)?;
     // What `*` shows is said now; where it cannot be, the text stays as it is.
     let mut sql = written.clone();
@@ -117,7 +118,12 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put_view(name.clone(), Arc::new(ViewEntry { sql: sql.clone(), columns: columns.clone(), comments }))
+        let is_new = state.get(&name).is_none();
+        state.put_view(name.clone(), Arc::new(ViewEntry { sql: sql.clone(), columns: columns.clone(), comments }))?;
+        if is_new {
+            state.made_by(running.user, Thing::named(&name));
+        }
+        Ok(())
     })?;
     Ok(Done::new("CREATE VIEW"))
 }
@@ -156,6 +162,7 @@ fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -
             };
         }
         state.create_schema(&schema);
+        state.made_by(running.user, Thing::Schema(schema.clone()));
         Ok(())
     })?;
     Ok(Done::new("CREATE SCHEMA"))
@@ -260,7 +267,10 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put_external(name.clone(), entry)
+        state.remove(&name);
+        state.put_external(name.clone(), entry)?;
+        state.made_by(running.user, Thing::named(&name));
+        Ok(())
     })?;
     Ok(Done::new("CREATE EXTERNAL TABLE"))
 }
@@ -289,6 +299,8 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         }
         running.check()?;
         let new_name = Name::clone(&changed.name);
+        let columns: BTreeSet<String> = changed.base.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let renamed: Vec<(String, String)> = alter.operations.iter().filter_map(renaming).collect();
         let changed = indexed(changed, running)?;
         let going = viewed::survive(&alter.operations, &name, &changed, running)?;
         let _ahead = running.home.ahead(&changed.table().base)?;
@@ -302,13 +314,26 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
             if new_name != name && state.get(&new_name).is_some() {
                 return Err(Error::Exists { kind: "table", name: new_name.shown() });
             }
-            state.remove(&name);
-            state.put_table(new_name, changed)?;
+            let rights = state.take_for_again(&name);
+            state.put_table(new_name.clone(), changed)?;
+            state.put_rights(Thing::named(&new_name), rights);
+            renamed.iter().for_each(|(from, to)| state.rename_column_rights(&new_name, from, to));
+            state.forget_column_rights(&new_name, |column| columns.contains(column));
             going.iter().for_each(|view| drop(state.remove(view)));
             sequences.into_iter().try_for_each(|change| change.put(state, table))
         })?;
         Ok(Done::new("ALTER TABLE"))
     })
+}
+
+/// The names of a column before and after, where an operation changes it.
+fn renaming(operation: &AlterTableOperation) -> Option<(String, String)> {
+    match operation {
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            Some((normalised(old_column_name.clone()), normalised(new_column_name.clone())))
+        }
+        _ => None,
+    }
 }
 
 /// ALTER TABLE .. RENAME CONSTRAINT.
@@ -360,7 +385,13 @@ impl SequenceChange {
         match self {
             SequenceChange::Put(name, sequence) => match state.get(&name) {
                 Some(taken) => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
-                None => state.put_sequence(name, Arc::new(sequence)),
+                None => {
+                    state.put_sequence(name.clone(), Arc::new(sequence))?;
+                    // It goes with its table.
+                    let owner = state.owner_of(&Thing::named(&table.name));
+                    state.made_by(owner, Thing::named(&name));
+                    Ok(())
+                }
             },
             SequenceChange::DropOf(column) => sequences::drop_owned(state, table, Some(&column)),
             SequenceChange::Renamed(from, to) => {
@@ -577,7 +608,7 @@ fn add_foreign_keys(table: &mut TableEntry, written: &WrittenRules, running: &Ar
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
 fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(FieldRef, Option<ColumnDefault>)> {
-    let context = running.plan_context();
+    let context = running.own_context();
     let default = defaults::written(column).cloned();
     let mut column = column.clone();
     column.options.retain(|option| !matches!(option.option, ColumnOption::Default(_)));

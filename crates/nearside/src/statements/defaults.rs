@@ -81,7 +81,7 @@ pub(crate) fn default_of(
         )));
     }
     let zone = running.planner.config_options().execution.time_zone.clone();
-    let expr = planned(field, &text, &running.plan_context())?;
+    let expr = planned(field, &text, &running.own_context())?;
     if is_text {
         // A text that the type does not have is found now, as PostgreSQL finds it.
         let value = datafusion_expr::cast(expr.clone(), field.data_type().clone()).alias(field.name());
@@ -110,7 +110,7 @@ pub(crate) fn kept(
     (text, zone): (&str, Option<&str>),
     running: &Arc<RunningStatement>,
 ) -> Result<ColumnDefault> {
-    let context = running.plan_context();
+    let context = running.own_context();
     let expr = match zone {
         Some(zone) => {
             let planner = running.planner.changed(|options| {
@@ -186,7 +186,7 @@ impl Absolute<'_> {
 
     fn in_utc(&self, expr: &ast::Expr) -> Result<Option<ast::Expr>> {
         let sql = format!("SELECT CAST(CAST({expr} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' AS TEXT)");
-        let plan = AnyStatement::one(&sql)?.plan(&self.running.plan_context())?;
+        let plan = AnyStatement::one(&sql)?.plan(&self.running.own_context())?;
         let rows = query::run(plan, Arc::clone(self.running), true)?.collect_all()?;
         let text = rows.first().and_then(|batch| {
             let column = arrow::compute::cast(batch.column(0), &DataType::Utf8).ok()?;

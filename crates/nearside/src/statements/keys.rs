@@ -96,9 +96,13 @@ fn holder_of(
 /// The error of a key that two rows would have; its values as [`shown`] gives them.
 pub(crate) fn duplicate_error(table: &Name, index: &IndexEntry, values: &str) -> Error {
     let columns = index.columns.join(", ");
-    Error::execution(
+    let without = format!("table '{}' would hold two rows with one key ({columns})", table.shown());
+    Error::of_rows(
         SqlState::UniqueViolation,
         format!("table '{}' would hold two rows with the key ({columns}) = ({values})", table.shown()),
+        (&table.schema, &table.table),
+        index.columns.iter().cloned(),
+        without,
     )
 }
 
@@ -200,7 +204,7 @@ pub(crate) fn by_grouping(
         present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
     );
     let running = Arc::new(running.over(running.catalog.over(Arc::new(state))));
-    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
+    let plan = AnyStatement::one(&sql)?.plan(&running.own_context())?;
     for batch in query::run(plan, running, true)? {
         let batch = batch?;
         if batch.num_rows() > 0 {

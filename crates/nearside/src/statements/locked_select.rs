@@ -9,6 +9,7 @@
 //! A query that keeps rows of its tables apart: no groups, DISTINCT, set operations, window functions, and no rows of
 //! the optional side of an outer join. Queries in WITH are not locked, as in PostgreSQL.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions, UInt64Array};
@@ -17,6 +18,8 @@ use datafusion_common::{Column as ColumnName, ScalarValue};
 use datafusion_expr::logical_plan::TableScanBuilder;
 use datafusion_expr::{Expr, Join, JoinType, LogicalPlan, Projection, TableScan, lit};
 
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
@@ -58,6 +61,9 @@ pub(crate) fn run(select: &LockingSelect, plan: LogicalPlan, running: &Arc<Runni
     let tables = numbered.found;
     let mut running = Arc::clone(running);
     for found in &tables {
+        // As in PostgreSQL, who locks rows has to be able to change them.
+        let may = running.may();
+        may.need_columns(&Thing::named(&found.source.name), Privileges::UPDATE, &BTreeSet::new())?;
         let table = Arc::clone(running.catalog.table(&found.source.name)?);
         running = to_be_written(of, &table, &running)?;
     }

@@ -12,6 +12,7 @@ use sqlparser::ast::{Merge, ObjectName, TableFactor};
 use crate::catalog::TableEntry;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::plan::context::PlanContext;
 use crate::run::changes::Went;
 use crate::run::outcome::Done;
 use crate::run::query;
@@ -35,7 +36,7 @@ pub(crate) fn merge(merge: &Merge, running: &Arc<RunningStatement>) -> Result<Do
     as_small_writer(&name, running, |table, running| {
         within_a_transaction(table, running)?;
         table.load_all(running)?;
-        let context = running.plan_context();
+        let context = PlanContext { target: Some(table.id), ..running.plan_context() };
         let columns = |table: &ObjectName| context.columns(table);
         let (pairs, steps) = merge_steps(merge, &columns)?;
         // Names that are good in one table alone are ambiguous in both.

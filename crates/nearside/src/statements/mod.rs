@@ -1,5 +1,6 @@
 //! What each kind of statement does that is no query: one file per kind.
 
+pub(crate) mod allowed;
 pub(crate) mod alter_column;
 pub(crate) mod comments;
 mod compiled;
@@ -29,6 +30,7 @@ pub(crate) mod placement;
 pub(crate) mod referential;
 pub(crate) mod relations;
 pub(crate) mod returning;
+pub(crate) mod rights;
 pub(crate) mod roles;
 pub(crate) mod rules;
 pub(crate) mod sequences;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::index::indexed;
+use crate::catalog::rights::Thing;
 use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
@@ -13,8 +14,9 @@ pub(super) fn over(table: &TableEntry, running: &Arc<RunningStatement>) -> Resul
     let mut state = CatalogState::clone(&running.catalog);
     let name = Name { schema: table.name.schema.clone(), table: fresh_name("changed") };
     let known = running.catalog.by_id(table.id).map(|known| Name::clone(&known.name));
-    known.iter().for_each(|known| drop(state.remove(known)));
+    let rights = known.and_then(|known| state.take_for_again(&known));
     let named = TableEntry { name: Arc::new(name.clone()), ..table.clone() };
     state.put_table(name.clone(), indexed(named, running)?)?;
+    state.put_rights(Thing::named(&name), rights);
     Ok((state, name))
 }

@@ -293,16 +293,18 @@ fn is_half_null(child: &TableEntry, key: &ForeignKey, running: &Arc<RunningState
 
 /// A row refers to a key that no row has.
 fn violated(child: &TableEntry, key: &ForeignKey, parent: &TableEntry, values: &[ArrayRef]) -> Error {
-    Error::execution(
+    let (of_child, of_parent) = (child.name.shown(), parent.name.shown());
+    Error::of_rows(
         SqlState::ForeignKeyViolation,
         format!(
-            "a row of table '{}' violates foreign key '{}': table '{}' has no row with ({}) = ({})",
-            child.name.shown(),
+            "a row of table '{of_child}' violates foreign key '{}': table '{of_parent}' has no row with ({}) = ({})",
             key.name,
-            parent.name.shown(),
             key.to_columns.join(", "),
             shown(values)
         ),
+        (&child.name.schema, &child.name.table),
+        key.columns.iter().cloned(),
+        format!("a row of table '{of_child}' violates foreign key '{}': table '{of_parent}' has no such row", key.name),
     )
 }
 
@@ -369,17 +371,19 @@ fn follow(
     match action {
         OnChange::NoAction | OnChange::Restrict => {
             let Some(values) = first_referring_row(child, key, old, running)? else { return Ok(()) };
-            Err(Error::execution(
+            let without = format!(
+                "a row of table '{}' cannot be {}: foreign key '{}' of table '{}' refers to it",
+                parent.name.shown(),
+                if by_update { "changed" } else { "taken away" },
+                key.name,
+                child.name.shown(),
+            );
+            Err(Error::of_rows(
                 SqlState::ForeignKeyViolation,
-                format!(
-                    "a row of table '{}' cannot be {}: foreign key '{}' of table '{}' refers to ({}) = ({})",
-                    parent.name.shown(),
-                    if by_update { "changed" } else { "taken away" },
-                    key.name,
-                    child.name.shown(),
-                    key.to_columns.join(", "),
-                    shown(&values)
-                ),
+                format!("{} ({}) = ({})", without.trim_end_matches(" it"), key.to_columns.join(", "), shown(&values)),
+                (&parent.name.schema, &parent.name.table),
+                key.to_columns.iter().cloned(),
+                without,
             ))
         }
         OnChange::Cascade if !by_update => as_small_writer(&child.name, running, |child, running| {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
 use crate::catalog::rules::ForeignKey;
 use crate::catalog::{CatalogState, TableEntry};
 use crate::error::codes::SqlState;
@@ -208,6 +210,10 @@ pub(crate) fn foreign_key(
                 to_columns.join(", ")
             ),
         ));
+    }
+    if parent.id != table.id {
+        let columns = to_columns.iter().cloned().collect();
+        running.may().need_columns(&Thing::named(&parent.name), Privileges::REFERENCES, &columns)?;
     }
     for (column, to) in written.columns.iter().zip(&to_columns) {
         let from = table.base.schema.field(column_index(&table.base.schema, column)?).data_type();

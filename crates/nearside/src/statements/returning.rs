@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::plan::context::PlanContext;
 use crate::plan::headers;
 use crate::rewrite::chars::delivered;
 use crate::run::outcome::{Done, Outcome};
@@ -34,7 +35,9 @@ use crate::tables::sources::GivenSource;
 /// # Errors
 /// Wrong SQL, unknown names, what gives other rows than those that were written.
 pub(crate) fn planned(returning: &Returning, running: &RunningStatement) -> Result<LogicalPlan> {
-    let plan = plan_statement(returning.query()?, &running.plan_context())?;
+    let table = returning.table().and_then(|name| running.named(name).ok());
+    let target = table.and_then(|name| running.catalog.table(&name).ok()).map(|table| table.id);
+    let plan = plan_statement(returning.query()?, &PlanContext { target, ..running.plan_context() })?;
     let is_of_rows = match &plan {
         LogicalPlan::Projection(outputs) => {
             matches!(

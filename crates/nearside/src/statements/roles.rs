@@ -1,6 +1,7 @@
-//! CREATE, ALTER and DROP ROLE, memberships, and what there is of SET ROLE.
+//! CREATE, ALTER and DROP ROLE, and memberships.
 //!
-//! Who runs a statement is a superuser: nobody else logs in. So nothing asks here whether somebody may.
+//! All of it is for superusers, but for one's own password and own settings, and for memberships in roles that one may
+//! make others members of.
 
 use std::sync::Arc;
 
@@ -8,20 +9,24 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::{Expr, ExprSchemable};
 
+use crate::catalog::rights::not_allowed;
 use crate::catalog::roles::{FIRST, NUMBERS_FROM, Role, Roles};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::prepare::constants;
+use crate::run::session_settings as settings;
 use crate::run::statement::RunningStatement;
 use crate::scram::Verifier;
-use crate::sql::{RoleName, RoleOptions, RoleStatement};
+use crate::sql::{RoleName, RoleOptions, RoleSetting, RoleStatement};
 
 /// Carries out a statement about roles.
 ///
 /// # Errors
 /// Names that are taken or that there are not, what would take everything from the first role, what is not done.
 pub(crate) fn run(statement: &RoleStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+    may_run(statement, running)?;
     match statement {
         RoleStatement::Create { name, is_user, options } => create(name, *is_user, options, running),
         RoleStatement::Alter { role, options } => alter(role, options, running),
@@ -45,8 +50,84 @@ pub(crate) fn run(statement: &RoleStatement, running: &Arc<RunningStatement>) ->
             })?;
             Ok(Done::new("REVOKE ROLE"))
         }
-        RoleStatement::SetRole(role) => be(role.as_ref(), "SET ROLE", running),
-        RoleStatement::SetSession(role) => be(role.as_ref(), "SET SESSION AUTHORIZATION", running),
+        RoleStatement::Settings { role, change: to } => {
+            let name = name(role, running)?;
+            if let RoleSetting::Set(setting, value) = to {
+                settings::check(setting, value, &running.planner)?;
+            }
+            change(running, |roles| {
+                roles.change(&name, |role| match to {
+                    RoleSetting::Set(setting, value) => drop(role.settings.insert(full(setting), value.clone())),
+                    RoleSetting::Reset(setting) => drop(role.settings.remove(&full(setting))),
+                    RoleSetting::ResetAll => role.settings.clear(),
+                })
+            })?;
+            Ok(Done::new("ALTER ROLE"))
+        }
+        RoleStatement::Reset { .. } | RoleStatement::SetRole(..) | RoleStatement::SetSession(..) => {
+            Err(Error::Internal("SET ROLE is a session's".into()))
+        }
+    }
+}
+
+/// The name under which a setting is kept.
+fn full(setting: &str) -> String {
+    config::full_name(setting)
+}
+
+/// Fails where the role that runs a statement may not.
+fn may_run(statement: &RoleStatement, running: &RunningStatement) -> Result<()> {
+    let may = running.may();
+    if may.do_everything() {
+        return Ok(());
+    }
+    let roles = running.catalog.roles();
+    let is_self = |role: &RoleName| Ok::<_, Error>(id(role, running)? == running.user);
+    match statement {
+        RoleStatement::Alter { role, options } => {
+            let rest = RoleOptions { password: None, ..RoleOptions::clone(options) };
+            match is_self(role)? && rest == RoleOptions::default() {
+                true => Ok(()),
+                false => Err(not_allowed("permission denied: must be superuser to alter roles")),
+            }
+        }
+        RoleStatement::Settings { role, change } => {
+            let limits = match change {
+                RoleSetting::Set(setting, _) | RoleSetting::Reset(setting) => config::is_limit(&full(setting)),
+                RoleSetting::ResetAll => true,
+            };
+            match is_self(role)? && !limits {
+                true => Ok(()),
+                false => Err(not_allowed(
+                    "permission denied: must be superuser to change settings of other roles, and limits",
+                )),
+            }
+        }
+        RoleStatement::Grant { groups, .. } | RoleStatement::Revoke { groups, .. } => {
+            groups.iter().try_for_each(|group| {
+                let of = id(group, running)?;
+                match roles.may_admin(running.user, of) {
+                    true => Ok(()),
+                    false => {
+                        let name = name(group, running)?;
+                        Err(not_allowed(format!("must have admin option on role \"{name}\"")))
+                    }
+                }
+            })
+        }
+        _ => Err(not_allowed("permission denied: must be superuser to create, rename and drop roles")),
+    }
+}
+
+/// The number of a role that a statement names.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn id(role: &RoleName, running: &RunningStatement) -> Result<u32> {
+    match role {
+        RoleName::Named(name) => Ok(running.catalog.roles().found(name)?.id),
+        RoleName::Own => Ok(running.user),
+        RoleName::OfSession => Ok(running.planner.who().session),
     }
 }
 
@@ -54,7 +135,7 @@ fn each(groups: &[String], members: &[String], mut of: impl FnMut(&str, &str) ->
     groups.iter().try_for_each(|group| members.iter().try_for_each(|member| of(group, member)))
 }
 
-/// Changes who there is; plans and shapes stay what they are.
+/// Changes who there is.
 fn change(running: &RunningStatement, change: impl FnOnce(&mut Roles) -> Result<()>) -> Result<()> {
     running.home.commit(|state| change(state.roles_mut()))
 }
@@ -69,6 +150,10 @@ fn name(role: &RoleName, running: &RunningStatement) -> Result<String> {
     match role {
         RoleName::Named(name) => Ok(name.clone()),
         RoleName::Own => own(running),
+        RoleName::OfSession => {
+            let found = running.catalog.roles().by_id(running.planner.who().session).map(|(name, _)| name.to_string());
+            found.ok_or_else(|| Error::plan(SqlState::UndefinedObject, "the session's role is gone"))
+        }
     }
 }
 
@@ -149,7 +234,12 @@ fn create(name: &str, is_user: bool, options: &RoleOptions, running: &Arc<Runnin
 
 fn alter(role: &RoleName, options: &RoleOptions, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = name(role, running)?;
-    let is_first = running.catalog.roles().found(&name)?.id == FIRST;
+    let known = running.catalog.roles().found(&name)?;
+    if known.is_predefined() {
+        let message = format!("role '{name}' is the system's, and stays as it is; GRANT it to others");
+        return Err(Error::plan(SqlState::ReservedName, message));
+    }
+    let is_first = known.id == FIRST;
     if is_first && options.is_superuser == Some(false) {
         let message = format!("role '{name}' is the one that a database begins with, and stays a superuser");
         return Err(Error::Unsupported(message));
@@ -161,22 +251,36 @@ fn alter(role: &RoleName, options: &RoleOptions, running: &Arc<RunningStatement>
 
 fn drop_all(roles: &[RoleName], if_exists: bool, running: &Arc<RunningStatement>) -> Result<Done> {
     let own = own(running)?;
+    let of_session = name(&RoleName::OfSession, running)?;
     let names = names(roles, running)?;
-    change(running, |roles| {
+    running.home.commit(|state| {
         for name in &names {
-            let id = match roles.found(name) {
+            let id = match state.roles().found(name) {
                 Ok(role) => role.id,
                 Err(_) if if_exists => continue,
                 Err(missing) => return Err(missing),
             };
-            if *name == own {
+            if *name == own || *name == of_session {
                 return Err(Error::plan(SqlState::ObjectInUse, "current user cannot be dropped"));
             }
             if id == FIRST {
                 let message = format!("role '{name}' is the one that a database begins with, and cannot be dropped");
                 return Err(Error::plan(SqlState::DependentObjectsStillExist, message));
             }
-            roles.remove(name);
+            if state.roles().found(name)?.is_predefined() {
+                let message = format!("role '{name}' is the system's, and cannot be dropped");
+                return Err(Error::plan(SqlState::DependentObjectsStillExist, message));
+            }
+            if let Some(thing) = state.things_of(id).into_iter().chain(state.things_naming(id)).next() {
+                let does = if state.owner_of(&thing) == id { "owns" } else { "has privileges for" };
+                let message = format!(
+                    "role \"{name}\" cannot be dropped because some objects depend on it: it {does} {}; REASSIGN OWNED \
+                     gives what it owns to another, and DROP OWNED takes what it was given",
+                    thing.shown(state)
+                );
+                return Err(Error::plan(SqlState::DependentObjectsStillExist, message));
+            }
+            state.roles_mut().remove(name);
         }
         Ok(())
     })?;
@@ -195,21 +299,4 @@ fn leave(roles: &mut Roles, group: &str, member: &str, admin_alone: bool) -> Res
             role.member_of.remove(&group);
         }
     })
-}
-
-/// A session stays the role that it is.
-fn be(role: Option<&RoleName>, statement: &'static str, running: &RunningStatement) -> Result<Done> {
-    let own = own(running)?;
-    if let Some(role) = role {
-        let name = name(role, running)?;
-        if let Err(missing) = running.catalog.roles().found(&name) {
-            return Err(Error::plan(SqlState::InvalidParameterValue, missing.to_string()));
-        }
-        if name != own {
-            return Err(Error::Unsupported(format!(
-                "{statement} to another role is not supported: what roles may is not told apart yet; log in as '{name}'"
-            )));
-        }
-    }
-    Ok(Done::new("SET"))
 }

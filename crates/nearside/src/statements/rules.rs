@@ -150,7 +150,7 @@ pub(crate) fn is_kept_by_all(table: &TableEntry, check: &Check, running: &Arc<Ru
     let (state, name) = over(table, running)?;
     let running = &Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let sql = format!("SELECT * FROM {}", written::name(&name));
-    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
+    let plan = AnyStatement::one(&sql)?.plan(&running.own_context())?;
     for rows in query::run(plan, Arc::clone(running), true)? {
         let rows = rows?;
         RowRules { checks: vec![check.clone()], ..RowRules::default() }.check(
@@ -331,7 +331,7 @@ fn planned(
         None => Arc::clone(running),
     };
     let running = &zoned;
-    let context = running.plan_context();
+    let context = running.own_context();
     let session_zone = running.planner.config_options().execution.time_zone.clone();
     let row = told(&table.base.schema, &table.lengths);
     let source = GivenSource::table(arrow::array::RecordBatch::new_empty(Arc::clone(&row)));

@@ -13,6 +13,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::journal::Position;
 use crate::catalog::path::{SearchPath, is_temporary};
 use crate::catalog::placement::column_index;
+use crate::catalog::rights::Thing;
 use crate::catalog::sequences::{
     SequenceEntry, SequenceOptions, SequenceOwner, SequenceSpec, SequenceType, SequenceValues,
 };
@@ -72,7 +73,9 @@ fn create(
         }
         let owner =
             owned_by.and_then(Option::as_ref).map(|of| owner(of, &name, (state, &running.path()))).transpose()?;
-        state.put_sequence(name.clone(), Arc::new(SequenceEntry { owner, ..entry }))
+        state.put_sequence(name.clone(), Arc::new(SequenceEntry { owner, ..entry }))?;
+        state.made_by(running.user, Thing::named(&name));
+        Ok(())
     })?;
     Ok(done)
 }
@@ -203,8 +206,10 @@ fn rename(name: &ObjectName, if_exists: bool, to: &str, running: &Arc<RunningSta
         if let Some(taken) = state.get(&new) {
             return Err(Error::Exists { kind: taken.kind(), name: new.shown() });
         }
-        state.remove(&name);
-        state.put_sequence(new.clone(), sequence)
+        let rights = state.take_for_again(&name);
+        state.put_sequence(new.clone(), sequence)?;
+        state.put_rights(Thing::named(&new), rights);
+        Ok(())
     })?;
     Ok(done)
 }
@@ -410,7 +415,14 @@ fn alter_column(name: &Name, column: &str, change: &ColumnChange, running: &Arc<
             state.put_table((*table.name).clone(), changed)?;
             for (name, sequence) in sequences {
                 match sequence {
-                    Some(sequence) => state.put_sequence(name, Arc::new(sequence))?,
+                    Some(sequence) => {
+                        let is_new = state.get(&name).is_none();
+                        state.put_sequence(name.clone(), Arc::new(sequence))?;
+                        if is_new {
+                            let owner = state.owner_of(&Thing::named(&table.name));
+                            state.made_by(owner, Thing::named(&name));
+                        }
+                    }
                     None => drop(state.remove(&name)),
                 }
             }

@@ -19,7 +19,7 @@ pub(crate) fn parse(text: &str, running: &Arc<RunningStatement>) -> Result<DataT
             format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"),
         )
     };
-    let context = running.plan_context();
+    let context = running.own_context();
     let parsed = AnyStatement::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
     match parsed.plan(&context).map_err(|_| wrong())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use sqlparser::ast::{CascadeOption, ObjectName, Truncate, TruncateIdentityOption};
 
 use crate::catalog::placement::column_index;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::Thing;
 use crate::catalog::{Entry, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -80,6 +82,8 @@ pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> 
             }
         }
     }
+    let may = running.may();
+    tables.iter().try_for_each(|table| may.need(&Thing::named(&table.name), Privileges::TRUNCATE))?;
     tables.sort_by_key(|table| table.id);
     tables.dedup_by_key(|table| table.id);
     let mut rows = 0;

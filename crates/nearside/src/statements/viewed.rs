@@ -43,7 +43,7 @@ pub(crate) fn survive(
     after.put_table(Name::clone(&changed.table().name), changed.clone())?;
     let after = running.catalog.over(Arc::new(after));
     for (view_name, view) in views {
-        let context = PlanContext { planning: vec![view_name.clone()], ..running.plan_context() };
+        let context = PlanContext { planning: vec![view_name.clone()], ..running.own_context() };
         // One that cannot be used any more is nobody's hindrance.
         let Ok(before) = AnyStatement::one(&view.sql)?.plan(&context) else { continue };
         let context = PlanContext { catalog: after.clone(), ..context };

@@ -27,6 +27,7 @@ use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
+use crate::catalog::rights::Thing;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -663,6 +664,7 @@ pub(crate) fn create_table(
                 let table = Arc::clone(table);
                 is_referred_to_by_none(state, &table)?;
                 sequences::drop_owned(state, &table, None)?;
+                state.remove(&name);
             }
             Some(_) if keeps => return Ok(()),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
@@ -678,9 +680,14 @@ pub(crate) fn create_table(
             }
         }
         state.put_table(name.clone(), table)?;
+        state.made_by(running.user, Thing::named(&name));
         numbered.into_iter().try_for_each(|(name, sequence)| match state.get(&name) {
             Some(taken) => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
-            None => state.put_sequence(name, Arc::new(sequence)),
+            None => {
+                state.put_sequence(name.clone(), Arc::new(sequence))?;
+                state.made_by(running.user, Thing::named(&name));
+                Ok(())
+            }
         })
     })?;
     Ok(Done { tag: "CREATE TABLE".into(), rows: count })

@@ -9,8 +9,9 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
 use super::rows::Columns;
-use super::{constraints, functions};
+use super::{constraints, functions, privileges};
 use crate::catalog::lengths::Length;
+use crate::catalog::rights::{May, Thing};
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
@@ -19,7 +20,7 @@ use crate::plan::system::{Descriptions, TableDescription};
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
-const VIEWS: [&str; 13] = [
+const VIEWS: [&str; 19] = [
     "tables",
     "views",
     "columns",
@@ -33,6 +34,12 @@ const VIEWS: [&str; 13] = [
     "referential_constraints",
     "check_constraints",
     "constraint_column_usage",
+    "table_privileges",
+    "column_privileges",
+    "role_table_grants",
+    "role_column_grants",
+    "enabled_roles",
+    "applicable_roles",
 ];
 
 /// The rows of a view; `None` where there is no such view.
@@ -42,19 +49,26 @@ const VIEWS: [&str; 13] = [
 pub(crate) fn table(
     view: &str,
     (all, state): (&Descriptions, &CatalogState),
-    planner: &Planner,
+    (planner, user): (&Planner, u32),
 ) -> Result<Option<Arc<dyn TableSource>>> {
+    let may = state.may(user);
     let rows = match view.to_ascii_lowercase().as_str() {
-        "tables" => tables(all),
-        "views" => views(all),
-        "columns" => columns(all, state),
+        "tables" => tables(all, &may, state),
+        "views" => views(all, &may, state),
+        "columns" => columns(all, &may, state),
+        "table_privileges" => privileges::of_tables(state, user, true),
+        "role_table_grants" => privileges::of_tables(state, user, false),
+        "column_privileges" => privileges::of_columns(all, state, user, true),
+        "role_column_grants" => privileges::of_columns(all, state, user, false),
+        "enabled_roles" => privileges::enabled_roles(state, user),
+        "applicable_roles" => privileges::applicable_roles(state, user),
         "sequences" => constraints::sequences(state),
         "table_constraints" => constraints::table_constraints(state),
         "key_column_usage" => constraints::key_column_usage(state),
         "referential_constraints" => constraints::referential_constraints(state),
         "check_constraints" => constraints::check_constraints(state),
         "constraint_column_usage" => constraints::constraint_column_usage(state),
-        "schemata" => schemata(all),
+        "schemata" => schemata(all, state),
         "routines" => functions::routines(planner),
         "parameters" => functions::parameters(planner),
         _ => return Ok(None),
@@ -62,14 +76,22 @@ pub(crate) fn table(
     Ok(Some(GivenSource::table(rows.batch()?)))
 }
 
-fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &TableDescription)> + Clone {
-    all.iter().flat_map(|(schema, tables)| tables.iter().map(|(name, table)| (schema.as_str(), name.as_str(), table)))
+/// Tables and views that a role may do something with.
+fn each<'a>(
+    all: &'a Descriptions,
+    may: &'a May<'a>,
+    state: &'a CatalogState,
+) -> impl Iterator<Item = (&'a str, &'a str, &'a TableDescription)> + Clone {
+    let each = all.iter().flat_map(|(schema, tables)| tables.iter().map(move |(name, of)| (schema, name, of)));
+    let each = each.filter(|(schema, name, _)| privileges::is_shown(may, state, schema, name));
+    each.map(|(schema, name, of)| (schema.as_str(), name.as_str(), of))
 }
 
-fn tables(all: &Descriptions) -> Columns {
+fn tables(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
     let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
-    let rows: Vec<_> = each(all).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
+    let rows: Vec<_> =
+        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
@@ -77,29 +99,40 @@ fn tables(all: &Descriptions) -> Columns {
         .text("table_type", rows.iter().map(|row| Some(row.2)))
 }
 
-fn views(all: &Descriptions) -> Columns {
-    let rows: Vec<_> = each(all).collect();
+fn views(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
+    let rows: Vec<_> = each(all, may, state).collect();
+    // As in PostgreSQL, what a view is made of is shown to who it belongs to.
+    let text = |row: &(&'_ str, &'_ str, &'_ TableDescription)| {
+        let is_own = may.do_everything() || may.own(&Thing::Relation(row.0.into(), row.1.into()));
+        row.2.sql.clone().filter(|_| is_own)
+    };
+    let texts: Vec<Option<String>> = rows.iter().map(text).collect();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
-        .text("definition", rows.iter().map(|row| row.2.sql.as_deref()))
+        .text("definition", texts.iter().map(Option::as_deref))
 }
 
-fn schemata(all: &Descriptions) -> Columns {
+fn schemata(all: &Descriptions, state: &CatalogState) -> Columns {
+    let owner = |schema: &String| {
+        let owner = state.owner_of(&Thing::Schema(schema.clone()));
+        state.roles().by_id(owner).map(|(name, _)| name.to_string())
+    };
+    let owners: Vec<Option<String>> = all.keys().map(owner).collect();
     let none = || all.keys().map(|_| None::<&str>);
     Columns::default()
         .text("catalog_name", all.keys().map(|_| Some(CATALOG)))
         .text("schema_name", all.keys().map(Some))
-        .text("schema_owner", none())
+        .text("schema_owner", owners.iter().map(Option::as_deref))
         .text("default_character_set_catalog", none())
         .text("default_character_set_schema", none())
         .text("default_character_set_name", none())
         .text("sql_path", none())
 }
 
-fn columns(all: &Descriptions, state: &CatalogState) -> Columns {
-    let rows: Vec<(&str, &str, usize, &Field)> = each(all)
+fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
+    let rows: Vec<(&str, &str, usize, &Field)> = each(all, may, state)
         .flat_map(|(schema, name, table)| {
             table.schema.fields().iter().enumerate().map(move |(i, field)| (schema, name, i, field.as_ref()))
         })

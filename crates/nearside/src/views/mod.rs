@@ -18,6 +18,7 @@ mod information;
 mod memory;
 mod pg_catalog;
 mod placing;
+mod privileges;
 mod rows;
 mod scheduling;
 mod task_shapes;
@@ -109,6 +110,7 @@ impl SystemTables for Views {
             session::Answers {
                 session: of.number,
                 user: of.user.clone(),
+                session_user: of.session_user.clone(),
                 database: CATALOG,
                 schemas: of.path.clone(),
                 settings,
@@ -145,7 +147,7 @@ impl SystemTables for Views {
     }
 
     fn answers(&self, state: &Arc<CatalogState>, planner: &Planner, of: &OfSession) -> Arc<dyn Answers> {
-        pg_catalog::answers(state, planner, of.path.clone(), names())
+        pg_catalog::answers(state, planner, of, names())
     }
 
     fn information(
@@ -153,8 +155,9 @@ impl SystemTables for Views {
         view: &str,
         all: (&Descriptions, &CatalogState),
         planner: &Planner,
+        of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>> {
-        information::table(view, all, planner)
+        information::table(view, all, (planner, of.user_id))
     }
 }
 

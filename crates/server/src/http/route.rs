@@ -86,6 +86,8 @@ impl Answers for Live {
         };
         match path.as_str() {
             "/query" if is_post => query::query(session, &self.shared, request).await,
+            "/api/cancel" if is_post && !session.cancels_others() => not_allowed("pg_signal_backend"),
+            "/metrics" | "/api/state" if is_reading && !session.sees_others() => not_allowed("pg_read_all_stats"),
             "/api/cancel" if is_post => self.cancel(request).await.unwrap_or_else(|refused| refused),
             "/query" | "/api/cancel" => only("POST"),
             _ if !is_reading => match is_known(&path) {
@@ -116,6 +118,12 @@ impl Answers for Live {
 
 fn is_known(path: &str) -> bool {
     ["/health", "/ready", "/metrics", "/api/run", "/api/state"].contains(&path) || page::file(path).is_some()
+}
+
+/// Who asks may not.
+fn not_allowed(role: &str) -> Answer {
+    let message = format!("permission denied: must be superuser or a member of {role}");
+    refused(StatusCode::FORBIDDEN, codes::INSUFFICIENT_PRIVILEGE, message)
 }
 
 /// There is nothing there.

@@ -88,6 +88,7 @@ fn who_knows_the_password_comes_in() {
     let (server, database) = guarded(quick());
     assert_eq!(exchanged(&server, "ann", "sécret"), None);
     assert_eq!(exchanged(&server, "nearside", "first"), None);
+    assert_eq!(exchanged(&server, "bob", "bob"), None);
     for (user, password, told) in [
         ("ann", "secret", "28P01"),
         ("nearside", "sécret", "28P01"),
@@ -98,7 +99,6 @@ fn who_knows_the_password_comes_in() {
         ("gone", "x", "28P01"),
         // Who knows the password does.
         ("gone", "gone", "28000"),
-        ("bob", "bob", "28000"),
     ] {
         assert_eq!(exchanged(&server, user, password).as_deref(), Some(told), "{user}");
     }
@@ -263,9 +263,98 @@ fn who_has_lost_his_role_does_nothing_more() {
     database.session().execute("ALTER ROLE ann RENAME TO anna").unwrap();
     assert_eq!(rows(&ask("SELECT session_user")), [[Some("anna".to_string())]]);
     database.session().execute("ALTER ROLE anna NOSUPERUSER").unwrap();
-    assert_eq!(code(&ask("SELECT 1")), "42501");
+    assert_eq!(rows(&ask("SELECT 1")), [[Some("1".to_string())]]);
+    assert_eq!(code(&ask("CHECKPOINT")), "42501");
     database.session().execute("DROP ROLE anna; CREATE ROLE anna SUPERUSER").unwrap();
     assert_eq!(code(&ask("SELECT 1")), "42501");
+}
+
+/// A connection of a role that is in.
+fn logged_in(server: &Server, user: &str, password: &str) -> Result<Wire, String> {
+    let mut wire = begun(server, user);
+    asked(&mut wire);
+    let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+    wire.send(&initial("SCRAM-SHA-256", scram.message()));
+    scram.update(&asked(&mut wire).1).unwrap();
+    wire.send(&message(b'p', scram.message()));
+    match wire.next().expect("an answer") {
+        (b'R', _) => {
+            wire.until_ready();
+            Ok(wire)
+        }
+        other => Err(code(&[other])),
+    }
+}
+
+fn done(wire: &mut Wire, sql: &str) -> Vec<(u8, Vec<u8>)> {
+    wire.send(&query(sql));
+    wire.until_ready()
+}
+
+#[test]
+fn who_is_in_may_what_his_role_may() {
+    let (server, database) = guarded(quick());
+    let nearside = database.session();
+    nearside.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT); INSERT INTO t VALUES (1, 2), (3, 4)").unwrap();
+    let mut bob = logged_in(&server, "bob", "bob").unwrap();
+    let denied =
+        ["SELECT a FROM t", "INSERT INTO t VALUES (5, 6)", "COPY t TO STDOUT", "COPY t FROM STDIN", "DROP TABLE t"];
+    for sql in denied {
+        assert_eq!(code(&done(&mut bob, sql)), "42501", "{sql}");
+    }
+    assert_eq!(rows(&done(&mut bob, "SHOW is_superuser")), [[Some("off".to_string())]]);
+    nearside.execute("GRANT SELECT (a) ON t TO bob").unwrap();
+    assert_eq!(rows(&done(&mut bob, "SELECT a FROM t WHERE a = 1")), [[Some("1".to_string())]]);
+    // A statement that is prepared, read by its key, is looked at each time.
+    let ready = [parse("s", "SELECT a FROM t WHERE a = $1", &[]), sync()];
+    ready.iter().for_each(|message| bob.send(message));
+    bob.until_ready();
+    let run = |bob: &mut Wire| {
+        bob.send(&bind("", "s", &[], &[Some(b"3")], &[]));
+        bob.send(&execute("", 0));
+        bob.send(&sync());
+        bob.until_ready()
+    };
+    assert_eq!(rows(&run(&mut bob)), [[Some("3".to_string())]]);
+    nearside.execute("REVOKE SELECT (a) ON t FROM bob").unwrap();
+    assert_eq!(code(&run(&mut bob)), "42501");
+    // Others' statements are theirs.
+    assert_eq!(code(&done(&mut bob, "SELECT * FROM nearside.statements")), "42501");
+    assert_eq!(code(&done(&mut bob, "SET SESSION AUTHORIZATION nearside")), "42501");
+    assert_eq!(code(&done(&mut bob, "SET ROLE ann")), "42501");
+    nearside.execute("REVOKE CONNECT ON DATABASE nearside FROM PUBLIC").unwrap();
+    assert_eq!(logged_in(&server, "bob", "bob").err().as_deref(), Some("42501"));
+    assert!(logged_in(&server, "ann", "sécret").is_ok());
+}
+
+#[test]
+fn roles_have_limits() {
+    let (server, database) = guarded(quick());
+    let nearside = database.session();
+    nearside.execute("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 10)").unwrap();
+    let limits =
+        "GRANT SELECT ON t TO bob; ALTER ROLE bob CONNECTION LIMIT 2; ALTER ROLE bob SET nearside.max_rows = 5;
+                  ALTER ROLE bob SET nearside.max_statements = 1; ALTER ROLE bob SET application_name = 'bobs'";
+    nearside.execute(limits).unwrap();
+    let mut bob = logged_in(&server, "bob", "bob").unwrap();
+    let second = logged_in(&server, "bob", "bob").unwrap();
+    assert_eq!(logged_in(&server, "bob", "bob").err().as_deref(), Some("53300"));
+    drop(second);
+    assert_eq!(rows(&done(&mut bob, "SHOW application_name")), [[Some("bobs".to_string())]]);
+    assert_eq!(rows(&done(&mut bob, "SELECT a FROM t ORDER BY a LIMIT 5")).len(), 5);
+    assert_eq!(code(&done(&mut bob, "SELECT a FROM t")), "53400");
+    for sql in ["SET nearside.max_rows = 0", "RESET nearside.max_rows", "ALTER ROLE bob RESET ALL"] {
+        assert_eq!(code(&done(&mut bob, sql)), "42501", "{sql}");
+    }
+    done(&mut bob, "RESET ALL");
+    done(&mut bob, "DISCARD ALL");
+    assert_eq!(code(&done(&mut bob, "SELECT a FROM t")), "53400");
+    // A cursor is a statement that runs.
+    done(&mut bob, "BEGIN");
+    done(&mut bob, "DECLARE c CURSOR FOR SELECT a FROM t");
+    assert_eq!(code(&done(&mut bob, "SELECT 1")), "53400");
+    done(&mut bob, "ROLLBACK");
+    assert_eq!(rows(&done(&mut bob, "SELECT 1")).len(), 1);
 }
 
 #[test]

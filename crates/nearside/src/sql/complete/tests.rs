@@ -125,7 +125,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT a ~ ANY (SELECT b FROM u) FROM t", "this operator before ANY or ALL"),
     ("SHOW TABLES LIKE 'a%'", "SHOW"),
     ("SHOW TABLES FROM x", "SHOW TABLES FROM"),
-    ("GRANT SELECT ON t TO joe", "GRANT of privileges"),
+    ("GRANT EXECUTE ON FUNCTION f TO joe", "GRANT and REVOKE of EXECUTE"),
     ("VACUUM FULL t", "FULL"),
 ];
 

@@ -496,6 +496,7 @@ fn kept_conflict(
     running: &Arc<RunningStatement>,
 ) -> Result<Option<KeptConflict>> {
     let keys = conflict::keys_of(table, clause)?;
+    conflict::may_look_up(table, clause, &keys, running)?;
     let indexes = keys.iter().map(|(number, index)| Ok((*number, table.key_columns(index)?)));
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
     let Some((plan, pairs)) = conflict::update_plan(table, clause, running)? else {

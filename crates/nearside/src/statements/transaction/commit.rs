@@ -338,5 +338,9 @@ fn check_names(state: &CatalogState, content: &Content) -> Result<()> {
     if let Some(name) = content.roles.as_ref().and_then(|change| change.changed_by_others(state.roles())) {
         return Err(Error::Serialization(format!("another transaction has changed role '{name}'")));
     }
+    if let Some(thing) = content.rights.as_ref().and_then(|change| change.changed_by_others(state.rights())) {
+        let thing = thing.shown(state);
+        return Err(Error::Serialization(format!("another transaction has changed the rights to {thing}")));
+    }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::locking::{Changed, Turns, Unlocked, has_definition_of, lock_all, release, written_rows};
 use super::view::own_ddl_version;
 use super::wanted::lock_wanted;
+use crate::catalog::rights::RightsChange;
 use crate::catalog::roles::RolesChange;
 use crate::catalog::transactions::Level;
 use crate::catalog::{CatalogState, TableMeta};
@@ -58,6 +59,11 @@ pub(crate) fn end_statement(
         let first = content.roles.take().map_or_else(|| Arc::clone(before.roles()), |known| known.before);
         let change = RolesChange { before: first, after: Arc::clone(after.roles()) };
         content.roles = (change.before != change.after).then_some(change);
+    }
+    if before.rights() != after.rights() {
+        let first = content.rights.take().map_or_else(|| Arc::clone(before.rights()), |known| known.before);
+        let change = RightsChange { before: first, after: Arc::clone(after.rights()) };
+        content.rights = (change.before != change.after).then_some(change);
     }
     let mut changed_by_others = None;
     let mut turns = Turns { with_turn, is_one_table: false, changed: &mut changed_by_others };

@@ -106,6 +106,7 @@ pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, casca
     for (schema, _) in schemas(true) {
         state.create_schema(schema);
     }
+    let rights = Arc::clone(state.rights());
     // A table that has another name now must not stand under both.
     for name in content.names.keys() {
         state.remove(name);
@@ -123,6 +124,13 @@ pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, casca
     }
     for (schema, _) in schemas(false) {
         state.drop_schema(schema, cascade).map_err(|error| Error::Serialization(error.to_string()))?;
+    }
+    let rights = match &content.rights {
+        Some(change) => Arc::new(change.over(&rights)),
+        None => rights,
+    };
+    if !Arc::ptr_eq(state.rights(), &rights) {
+        state.set_rights(rights);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! What functions that ask the catalog are answered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use super::numbers::Numbers;
@@ -8,8 +8,11 @@ use super::relations::index_definition;
 use super::types;
 use super::world::{Of, Relation, World};
 use super::{comments, constraints};
+use crate::catalog::privileges::{PUBLIC, Privileges};
+use crate::catalog::rights::Thing;
 use crate::catalog::roles::Role;
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
+use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::{Answers, Fact, NAME_OF, NUMBER_OF};
@@ -22,6 +25,8 @@ pub(super) struct OfCatalog {
     pub state: Arc<CatalogState>,
     /// Where names without a schema are looked up.
     pub path: Vec<String>,
+    /// The number of the role that asks.
+    pub user: u32,
     /// Names of the system's views.
     pub system: Vec<&'static str>,
     /// Names of functions.
@@ -193,6 +198,10 @@ fn number(args: &[Fact]) -> Option<i64> {
     }
 }
 
+fn unknown_privilege(name: &str) -> Error {
+    Error::plan(SqlState::InvalidParameterValue, format!("unrecognized privilege type: \"{}\"", name.trim()))
+}
+
 fn no_such(kind: &'static str, name: &str) -> Error {
     Error::NotFound { kind, name: name.into(), nearest: None }
 }
@@ -325,46 +334,119 @@ impl OfCatalog {
             return Ok(Fact::Null);
         }
         let with_user = args.len() == 3;
-        let user = if with_user { self.role(&args[0])? } else { None };
-        let of = self.role(&args[usize::from(with_user)])?;
-        Ok(match (user, of, with_user) {
-            // Who asks is a superuser.
-            (_, _, false) => true,
-            (Some(user), Some(of), true) => user.is_superuser || self.state.roles().is_member(user.id, of.id),
-            _ => false,
-        }
-        .into())
+        let user = match with_user {
+            true => self.role(&args[0])?.map(|role| role.id),
+            false => Some(self.user),
+        };
+        let of = self.role(&args[usize::from(with_user)])?.map(|role| role.id);
+        let (Some(user), Some(of)) = (user, of) else { return Ok(false.into()) };
+        let roles = self.state.roles();
+        let Some(Fact::Text(what)) = args.last() else { return Ok(Fact::Null) };
+        let asked = what.split(',').map(|one| match one.trim().to_lowercase().as_str() {
+            "usage" => Ok(self.state.may(user).act_as(of)),
+            "member" => Ok(roles.is_superuser(user) || roles.is_member(user, of)),
+            "member with admin option"
+            | "member with grant option"
+            | "usage with admin option"
+            | "usage with grant option" => Ok(roles.may_admin(user, of)),
+            _ => Err(unknown_privilege(one)),
+        });
+        Ok(asked.collect::<Result<Vec<bool>>>()?.contains(&true).into())
     }
 
-    /// `has_table_privilege([user,] table, what)` and its like: superusers may do everything with what there is, and
-    /// others nothing.
+    /// `has_table_privilege([user,] table, what)` and its like.
     fn may(&self, question: &str, args: &[Fact]) -> Result<Fact> {
         if args.contains(&Fact::Null) {
             return Ok(Fact::Null);
         }
         let of_column = question == "has_column_privilege";
         let with_user = args.len() == if of_column { 4 } else { 3 };
-        let is_public = with_user && args[0] == Fact::Text("public".into());
-        let may = match with_user {
-            true => !is_public && self.role(&args[0])?.is_some_and(|role| role.is_superuser),
-            false => true,
+        let user = match with_user {
+            true if args[0] == Fact::Text("public".into()) => Some(PUBLIC),
+            true => self.role(&args[0])?.map(|role| role.id),
+            false => Some(self.user),
         };
+        let Some(user) = user else { return Ok(false.into()) };
         let what = &args[usize::from(with_user)];
-        match question {
-            "has_table_privilege" | "has_any_column_privilege" | "has_column_privilege" | "has_sequence_privilege" => {
-                let world = self.world();
-                Ok(self.relation(what, &world)?.map(|_| may).into())
+        let Some(Fact::Text(wanted)) = args.last() else { return Ok(Fact::Null) };
+        let world = self.world();
+        let all = match question {
+            "has_schema_privilege" => Privileges::OF_SCHEMA,
+            "has_database_privilege" => Privileges::OF_DATABASE,
+            "has_sequence_privilege" => Privileges::OF_SEQUENCE,
+            "has_column_privilege" | "has_any_column_privilege" => Privileges::OF_COLUMN,
+            "has_table_privilege" => Privileges::OF_TABLE,
+            // Everybody may use functions, types, languages and tablespaces.
+            _ => return Ok(true.into()),
+        };
+        let thing = match question {
+            "has_schema_privilege" => {
+                let known = self.state.schemas().chain([PG_CATALOG, INFORMATION_SCHEMA, SYSTEM_SCHEMA]);
+                let is_it = |schema: &&str| match what {
+                    Fact::Text(name) => *schema == name,
+                    Fact::Number(oid) => i64::from(world.numbers.schema(schema)) == *oid,
+                    _ => false,
+                };
+                match (known.into_iter().find(is_it), what) {
+                    (Some(schema), _) => Thing::Schema(schema.into()),
+                    (None, Fact::Text(name)) => return Err(no_such("schema", name)),
+                    (None, _) => return Ok(Fact::Null),
+                }
             }
-            "has_schema_privilege" => match what {
-                Fact::Text(name) if self.world().numbers.schema(name) == 0 => Err(no_such("schema", name)),
-                _ => Ok(may.into()),
-            },
             "has_database_privilege" => match what {
-                Fact::Text(name) if name != CATALOG => Err(no_such("database", name)),
-                _ => Ok(may.into()),
+                Fact::Text(name) if name != CATALOG => return Err(no_such("database", name)),
+                _ => Thing::Database,
             },
-            _ => Ok(may.into()),
+            _ => {
+                let Some(found) = self.relation(what, &world)? else { return Ok(Fact::Null) };
+                if [PG_CATALOG, INFORMATION_SCHEMA, SYSTEM_SCHEMA].contains(&found.schema) {
+                    let is_secret = ["pg_authid", "pg_shadow", "pg_statistic"].contains(&found.name);
+                    let reads = wanted.split(',').any(|one| one.trim().eq_ignore_ascii_case("select"));
+                    let is_superuser = self.state.roles().is_superuser(user);
+                    return Ok((is_superuser || reads && !is_secret && found.schema != SYSTEM_SCHEMA).into());
+                }
+                Thing::Relation(found.schema.into(), found.name.into())
+            }
+        };
+        let column = match (of_column, args.get(usize::from(with_user) + 1)) {
+            (true, Some(Fact::Text(name))) => Some(name.clone()),
+            (true, Some(Fact::Number(place))) => self.column_at(&thing, *place),
+            _ => None,
+        };
+        let may = self.state.may(user);
+        let has = |wanted: Privileges| match question {
+            "has_column_privilege" => {
+                let own = column.as_deref().map_or(Privileges::NONE, |column| may.with_column(&thing, column));
+                may.with(&thing).and(own).has(wanted)
+            }
+            "has_any_column_privilege" => may.with_columns(&thing, wanted, &BTreeSet::new()),
+            _ => may.with(&thing).has(wanted),
+        };
+        for one in wanted.split(',') {
+            let one = one.trim().to_lowercase();
+            let (name, grants) = match one.strip_suffix(" with grant option") {
+                Some(name) => (name, true),
+                None => (one.as_str(), false),
+            };
+            let Some(privilege) = Privileges::of(name).filter(|of| all.has(*of)) else {
+                return Err(unknown_privilege(name));
+            };
+            let answer = match grants {
+                true => may.grantor(&thing, &self.state.acl_of(&thing), privilege).1.has(privilege),
+                false => has(privilege),
+            };
+            if answer {
+                return Ok(true.into());
+            }
         }
+        Ok(false.into())
+    }
+
+    fn column_at(&self, thing: &Thing, place: i64) -> Option<String> {
+        let name = thing.name()?;
+        let table = self.state.table(&name).ok()?;
+        let place = usize::try_from(place - 1).ok()?;
+        table.base.schema.fields().get(place).map(|field| field.name().clone())
     }
 
     /// `pg_get_indexdef(index, column, is short)`: the statement, or the column.

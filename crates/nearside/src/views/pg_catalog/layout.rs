@@ -52,6 +52,8 @@ pub(super) enum Value {
     Text(String),
     /// Numbers.
     Numbers(Vec<i64>),
+    /// Texts.
+    Texts(Vec<String>),
     /// A time, in microseconds since 1970.
     Moment(i64),
     /// NULL.
@@ -189,6 +191,16 @@ fn array<'a>(field: &Field, values: impl Iterator<Item = &'a Value> + Clone) -> 
                 _ => None,
             };
             lists(element, values.map(numbers))?
+        }
+        DataType::List(_) if values.clone().any(|value| matches!(value, Value::Texts(_))) => {
+            let mut lists = ListBuilder::new(StringViewBuilder::new());
+            for value in values {
+                match value {
+                    Value::Texts(texts) => lists.append_value(texts.iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            arrow::compute::cast(&(Arc::new(lists.finish()) as ArrayRef), field.data_type())?
         }
         DataType::Timestamp(TimeUnit::Nanosecond, Some(zone)) => {
             let mut builder = TimestampNanosecondBuilder::new().with_timezone(Arc::clone(zone));

@@ -28,7 +28,7 @@ use crate::catalog::CatalogState;
 use crate::error::Result;
 use crate::functions::catalog_asked::Answers;
 use crate::plan::planner::Planner;
-use crate::plan::system::Descriptions;
+use crate::plan::system::{Descriptions, OfSession};
 use crate::tables::sources::GivenSource;
 use answers::OfCatalog;
 use numbers::Numbers;
@@ -92,7 +92,10 @@ pub(super) fn table(
         "pg_constraint" => constraints::pg_constraint(&world),
         "pg_type" => types::pg_type(),
         "pg_opclass" => types::pg_opclass(),
-        "pg_database" => server::pg_database(),
+        "pg_database" => server::pg_database(of.state),
+        "pg_default_acl" => server::pg_default_acl(&world),
+        "pg_parameter_acl" => server::pg_parameter_acl(of.state),
+        "pg_db_role_setting" => server::pg_db_role_setting(of.state),
         "pg_tablespace" => server::pg_tablespace(),
         "pg_roles" => roles::pg_roles(of.state),
         "pg_authid" => roles::pg_authid(of.state),
@@ -114,9 +117,10 @@ pub(super) fn table(
 pub(super) fn answers(
     state: &Arc<CatalogState>,
     planner: &Planner,
-    path: Vec<String>,
+    of: &OfSession,
     system: Vec<&'static str>,
 ) -> Arc<dyn Answers> {
     let functions = function_names(planner).map(String::from).collect();
-    Arc::new(OfCatalog { state: Arc::clone(state), path, system, functions, known: OnceLock::new() })
+    let (path, user) = (of.path.clone(), of.user_id);
+    Arc::new(OfCatalog { state: Arc::clone(state), path, user, system, functions, known: OnceLock::new() })
 }

@@ -1,10 +1,9 @@
 //! Tables, views, indexes and sequences, and their columns.
 
 use super::layout::{Row, Value};
-use super::numbers::{INDEX_METHOD, TABLE_METHOD, USER};
-use super::roles::owner;
+use super::numbers::{INDEX_METHOD, TABLE_METHOD};
 use super::types;
-use super::world::{Of, Relation, World, columns_of, place, places};
+use super::world::{Of, Relation, World, acl_value, columns_of, place, places};
 use crate::catalog::TableEntry;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::lengths::told;
@@ -48,7 +47,7 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         ("relnamespace", world.numbers.schema(of.schema).into()),
         ("reltype", 0_u32.into()),
         ("reloftype", 0_u32.into()),
-        ("relowner", USER.into()),
+        ("relowner", world.state.owner_of(&of.thing()).into()),
         ("relam", method.into()),
         ("relfilenode", of.oid.into()),
         ("reltablespace", 0_u32.into()),
@@ -71,6 +70,7 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         ("relreplident", if matches!(of.of, Of::Table(_)) { "d" } else { "n" }.into()),
         ("relispartition", false.into()),
         ("relrewrite", 0_u32.into()),
+        ("relacl", if matches!(of.of, Of::Index(..)) { Value::Null } else { world.acl(&of.thing()) }),
         ("relfrozenxid", Value::Null),
         ("relminmxid", Value::Null),
     ]
@@ -82,11 +82,13 @@ fn refers(table: &TableEntry, to: u64) -> bool {
 
 /// `pg_attribute`.
 pub(super) fn pg_attribute(world: &World<'_>, all: &Descriptions) -> Vec<Row> {
-    world.relations().iter().flat_map(|of| attributes(of, all)).collect()
+    world.relations().iter().flat_map(|of| attributes(of, world, all)).collect()
 }
 
-fn attributes(of: &Relation<'_>, all: &Descriptions) -> Vec<Row> {
+fn attributes(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Vec<Row> {
     let columns = columns_of(of, all);
+    let rights = world.state.rights_to(&of.thing()).filter(|_| !matches!(of.of, Of::Index(..)));
+    let acl = |name: &str| acl_value(rights.and_then(|rights| rights.columns.get(name)), world.state);
     let table = match of.of {
         Of::Table(table) => Some(table),
         _ => None,
@@ -121,6 +123,7 @@ fn attributes(of: &Relation<'_>, all: &Descriptions) -> Vec<Row> {
             ("attisdropped", false.into()),
             ("attislocal", true.into()),
             ("attinhcount", 0_i64.into()),
+            ("attacl", acl(name)),
             ("attcollation", known.map_or(0, |(known, _)| known.collation).into()),
         ]
     };
@@ -235,7 +238,7 @@ pub(super) fn pg_tables(world: &World<'_>) -> Vec<Row> {
         Some(vec![
             ("schemaname", of.schema.into()),
             ("tablename", of.name.into()),
-            ("tableowner", owner(world.state).into()),
+            ("tableowner", world.owner_name(of.schema, of.name).into()),
             ("hasindexes", has_indexes.into()),
             ("hasrules", false.into()),
             ("hastriggers", has_triggers.into()),
@@ -256,7 +259,7 @@ pub(super) fn pg_views(world: &World<'_>) -> Vec<Row> {
         Some(vec![
             ("schemaname", of.schema.into()),
             ("viewname", of.name.into()),
-            ("viewowner", owner(world.state).into()),
+            ("viewowner", world.owner_name(of.schema, of.name).into()),
             ("definition", definition),
         ])
     };
@@ -293,7 +296,7 @@ pub(super) fn pg_sequences(world: &World<'_>) -> Vec<Row> {
             Some(vec![
                 ("schemaname", of.schema.into()),
                 ("sequencename", of.name.into()),
-                ("sequenceowner", owner(world.state).into()),
+                ("sequenceowner", world.owner_name(of.schema, of.name).into()),
                 ("data_type", spec.data_type.sql().to_lowercase().into()),
                 ("start_value", spec.start.into()),
                 ("min_value", spec.min.into()),

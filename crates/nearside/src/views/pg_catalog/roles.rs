@@ -29,13 +29,26 @@ fn role_row(name: &str, role: &Role, password: Value) -> Row {
     ]
 }
 
+/// Settings that a role's sessions begin with.
+fn settings(role: &Role) -> Value {
+    match role.settings.is_empty() {
+        true => Value::Null,
+        false => Value::Texts(role.settings.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+    }
+}
+
 fn verifier(role: &Role) -> Value {
     role.verifier.as_ref().map(ToString::to_string).into()
 }
 
 /// `pg_roles`.
 pub(super) fn pg_roles(state: &CatalogState) -> Vec<Row> {
-    state.roles().all().map(|(name, role)| role_row(name, role, HIDDEN.into())).collect()
+    let row = |(name, role): (&str, &Role)| {
+        let mut row = role_row(name, role, HIDDEN.into());
+        row.push(("rolconfig", settings(role)));
+        row
+    };
+    state.roles().all().map(row).collect()
 }
 
 /// `pg_authid`, which superusers alone read: all who log in.
@@ -69,6 +82,7 @@ fn user_row(name: &str, role: &Role, password: Value) -> Row {
         ("usebypassrls", (role.id == FIRST).into()),
         ("passwd", password),
         ("valuntil", moment(role.valid_until)),
+        ("useconfig", settings(role)),
     ]
 }
 
@@ -95,9 +109,4 @@ pub(super) fn pg_group(state: &CatalogState) -> Vec<Row> {
         vec![("groname", name.into()), ("grosysid", role.id.into()), ("grolist", Value::Numbers(members(role.id)))]
     };
     groups.map(row).collect()
-}
-
-/// The name of the role that everything belongs to.
-pub(super) fn owner(state: &CatalogState) -> String {
-    state.roles().by_id(FIRST).map_or_else(String::new, |(name, _)| name.to_string())
 }

@@ -4,25 +4,37 @@ use datafusion_common::config::ConfigEntry;
 
 use super::layout::{Row, Value};
 use super::numbers::{DATABASE, INDEX_METHOD, TABLE_METHOD, USER};
-use super::world::World;
-use crate::catalog::{CATALOG, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
+use super::world::{World, acl_value};
+use crate::catalog::rights::{Kind, Thing};
+use crate::catalog::roles::Role;
+use crate::catalog::{CATALOG, CatalogState, DEFAULT_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA};
 use crate::plan::planner::Planner;
 
 /// `pg_namespace`.
 pub(super) fn pg_namespace(world: &World<'_>) -> Vec<Row> {
     let schemas = world.state.schemas().chain([SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG]);
     let row = |schema: &str| {
-        vec![("oid", world.numbers.schema(schema).into()), ("nspname", schema.into()), ("nspowner", USER.into())]
+        let thing = Thing::Schema(schema.into());
+        // As in PostgreSQL, those that are there from the beginning say what everybody may.
+        let is_first = [DEFAULT_SCHEMA, SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG].contains(&schema);
+        let acl = if is_first { acl_value(Some(&world.state.acl_of(&thing)), world.state) } else { world.acl(&thing) };
+        vec![
+            ("oid", world.numbers.schema(schema).into()),
+            ("nspname", schema.into()),
+            ("nspowner", world.state.owner_of(&thing).into()),
+            ("nspacl", acl),
+        ]
     };
     schemas.map(row).collect()
 }
 
 /// `pg_database`.
-pub(super) fn pg_database() -> Vec<Row> {
+pub(super) fn pg_database(state: &CatalogState) -> Vec<Row> {
     vec![vec![
         ("oid", DATABASE.into()),
         ("datname", CATALOG.into()),
-        ("datdba", USER.into()),
+        ("datdba", state.owner_of(&Thing::Database).into()),
+        ("datacl", acl_value(state.rights_to(&Thing::Database).and_then(|rights| rights.acl.as_ref()), state)),
         // UTF8
         ("encoding", 6_i64.into()),
         ("datlocprovider", "c".into()),
@@ -33,6 +45,54 @@ pub(super) fn pg_database() -> Vec<Row> {
         ("datcollate", "C".into()),
         ("datctype", "C".into()),
     ]]
+}
+
+/// `pg_default_acl`.
+pub(super) fn pg_default_acl(world: &World<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (thing, rights) in world.state.rights().all() {
+        if let Thing::Default(role, schema, kind) = thing {
+            let kind = match kind {
+                Kind::Tables => "r",
+                Kind::Sequences => "S",
+                Kind::Schemas => "n",
+            };
+            let schema = schema.as_ref().map_or(0, |schema| world.numbers.schema(schema));
+            rows.push(vec![
+                ("oid", (16_384 + rows.len() as i64).into()),
+                ("defaclrole", (*role).into()),
+                ("defaclnamespace", schema.into()),
+                ("defaclobjtype", kind.into()),
+                ("defaclacl", acl_value(rights.acl.as_ref(), world.state)),
+            ]);
+        }
+    }
+    rows
+}
+
+/// `pg_parameter_acl`.
+pub(super) fn pg_parameter_acl(state: &CatalogState) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (thing, rights) in state.rights().all() {
+        if let Thing::Setting(name) = thing {
+            rows.push(vec![
+                ("oid", (16_384 + rows.len() as i64).into()),
+                ("parname", name.as_str().into()),
+                ("paracl", acl_value(rights.acl.as_ref(), state)),
+            ]);
+        }
+    }
+    rows
+}
+
+/// `pg_db_role_setting`: what sessions of roles begin with.
+pub(super) fn pg_db_role_setting(state: &CatalogState) -> Vec<Row> {
+    let of = state.roles().all().filter(|(_, role)| !role.settings.is_empty());
+    let row = |(_, role): (&str, &Role)| {
+        let settings = role.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        vec![("setdatabase", 0_u32.into()), ("setrole", role.id.into()), ("setconfig", Value::Texts(settings))]
+    };
+    of.map(row).collect()
 }
 
 /// `pg_tablespace`.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::layout;
+use super::layout::{self, Value};
 use super::numbers::Numbers;
 use crate::catalog::index::IndexEntry;
 use crate::catalog::lengths::told;
+use crate::catalog::privileges::Acl;
+use crate::catalog::rights::Thing;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{CatalogState, Entry, Name, PG_CATALOG, SYSTEM_SCHEMA, TableEntry, ViewEntry};
 use crate::functions::quoting::ident;
@@ -60,7 +62,33 @@ impl Relation<'_> {
     }
 }
 
+impl Relation<'_> {
+    /// What has the rights to it: itself, or the table of an index.
+    pub(super) fn thing(&self) -> Thing {
+        match self.of {
+            Of::Index(table, _) => Thing::named(&table.name),
+            _ => Thing::Relation(self.schema.into(), self.name.into()),
+        }
+    }
+}
+
+/// An acl as a column has it; NULL where nothing was given or taken.
+pub(super) fn acl_value(acl: Option<&Acl>, state: &CatalogState) -> Value {
+    acl.map_or(Value::Null, |acl| Value::Texts(acl.shown(state.roles())))
+}
+
 impl<'a> World<'a> {
+    /// Who may do what with a thing, as a column has it.
+    pub(super) fn acl(&self, thing: &Thing) -> Value {
+        acl_value(self.state.rights_to(thing).and_then(|rights| rights.acl.as_ref()), self.state)
+    }
+
+    /// The name of the role that something belongs to.
+    pub(super) fn owner_name(&self, schema: &str, name: &str) -> String {
+        let owner = self.state.owner_of(&Thing::Relation(schema.into(), name.into()));
+        self.state.roles().by_id(owner).map_or_else(String::new, |(name, _)| name.to_string())
+    }
+
     /// Of a state, with its numbers and the system's views.
     pub(super) fn new(
         state: &'a CatalogState,

@@ -158,7 +158,15 @@ fn passwords_are_asked_for_where_the_wire_asks_for_them() {
         let answer = who(Some(basic));
         assert_eq!((answer.status, answer.code().as_str()), (401, "28P01"), "{}", answer.text());
     }
-    assert_eq!(who(Some(bob)).status, 403, "no superuser");
+    assert_eq!(who(Some(bob)).status, 200);
+    // Who is no superuser does not see what others do.
+    for path in ["/metrics", "/api/state"] {
+        let answer = as_user("GET", path, Some(bob), b"");
+        assert_eq!((answer.status, answer.code().as_str()), (403, "42501"), "{path}");
+    }
+    assert_eq!(as_user("POST", "/api/cancel", Some(bob), b"").status, 403);
+    database.session().execute("GRANT pg_monitor TO bob").unwrap();
+    assert_eq!(as_user("GET", "/metrics", Some(bob), b"").status, 200);
     // What was right is so no more with another password.
     database.session().execute("ALTER ROLE ann PASSWORD 'other'").unwrap();
     assert_eq!(who(Some(ann)).status, 401);
