@@ -51,6 +51,7 @@ use crate::statements::roles;
 use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
+use crate::statements::user_types;
 use crate::statements::write::Definition;
 use crate::statements::{dml, lasting, merge, write, writing_with};
 
@@ -334,6 +335,7 @@ impl Session {
                 self.cursor(of, |query, sql| self.dispatch(query, running, Key { sql, ..key }))
             }
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
+            AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
             AnyStatement::Role(of) => roles::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
@@ -394,7 +396,7 @@ impl Session {
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
-        let lengths = lengths(&statement)?;
+        let lengths = lengths(&statement, &running.plan_context())?;
         let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
 use crate::catalog::lengths::LENGTH;
 use crate::catalog::named_types::TYPE;
+use crate::catalog::user_types::{EnumType, FIRST};
 
 /// `bool`
 pub const BOOL: u32 = 16;
@@ -100,6 +101,9 @@ pub fn of_field(field: &Field) -> PgType {
     });
     let named = field.metadata().get(TYPE);
     let named = named.and_then(|name| NAMED.iter().find(|(known, ..)| known == name));
+    if let Some(of) = EnumType::of_field(field) {
+        return PgType { oid: of.oid(), length: 4, modifier: -1 };
+    }
     match (length, named) {
         // A column of INTEGER UNSIGNED is a number, and what it says is none of pg_catalog's.
         (None, None) if of.oid == OID => PgType { oid: INT8, length: 8, modifier: -1 },
@@ -212,6 +216,8 @@ pub fn declared(oid: u32) -> Option<Declared> {
         TIMESTAMP => T::Timestamp(TimeUnit::Nanosecond, None),
         TIMESTAMPTZ => T::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         INTERVAL => T::Interval(IntervalUnit::MonthDayNano),
+        // Types that statements have made: labels are texts.
+        FIRST.. => T::Utf8View,
         array => {
             let (element, _) = ARRAYS.iter().find(|(_, known)| *known == array)?;
             let Declared::Type(element) = declared(*element)? else { return None };

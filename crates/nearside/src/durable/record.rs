@@ -27,6 +27,7 @@ use storage::TableRow;
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
 use crate::catalog::roles::Roles;
+use crate::catalog::user_types::EnumType;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};
@@ -121,6 +122,7 @@ pub(super) enum What {
     View { sql: String, columns: Vec<String> },
     External(External),
     Sequence(Sequence),
+    Enum(EnumType),
 }
 
 /// A sequence.

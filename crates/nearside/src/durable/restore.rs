@@ -26,6 +26,7 @@ use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
 use crate::catalog::placement::KeptPlacement;
 use crate::catalog::roles::Roles;
+use crate::catalog::user_types::{EnumType, TypeEntry};
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -63,6 +64,7 @@ enum Named {
     View { sql: String, columns: Vec<String> },
     External(ExternalEntry),
     Sequence(u64),
+    Enum(EnumType),
 }
 
 /// A table whose rows are not loaded.
@@ -146,6 +148,7 @@ impl Picture {
                     self.sequences.insert(id, sequence);
                     Named::Sequence(id)
                 }
+                What::Enum(of) => Named::Enum(of),
                 What::Table(table) => {
                     let id = table.id;
                     let before = self.tables.remove(&id);
@@ -229,6 +232,9 @@ impl Picture {
                 Named::Sequence(id) => {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
                     state.put_sequence(name, Arc::new(sequence_of(sequence)?))?;
+                }
+                Named::Enum(of) => {
+                    state.put_type(name, Arc::new(TypeEntry { of: Arc::new(of), comments: Arc::default() }))?;
                 }
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;

@@ -12,6 +12,7 @@ pub(crate) mod checked;
 pub(crate) mod days;
 mod defined;
 pub(crate) mod domains;
+pub(crate) mod enums;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod json;

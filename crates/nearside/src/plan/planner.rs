@@ -30,6 +30,7 @@ use crate::functions::calendar;
 use crate::functions::catalog_asked;
 use crate::functions::checked;
 use crate::functions::domains;
+use crate::functions::enums;
 use crate::functions::flat;
 use crate::functions::json;
 use crate::functions::like_escape;
@@ -90,6 +91,7 @@ impl Planner {
         scalars.extend(any_of_list::functions());
         scalars.extend(arrays::functions());
         scalars.extend(json::functions());
+        scalars.extend(enums::functions());
         scalars.extend(patterns::functions());
         scalars.extend(matches::functions());
         scalars.extend(bytes::functions());

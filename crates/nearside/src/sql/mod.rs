@@ -17,6 +17,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::catalog::lengths::{Length, Lengths};
 use crate::catalog::rules::Writable;
+use crate::catalog::user_types::EnumType;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
@@ -71,7 +72,9 @@ mod similar;
 mod table_query;
 mod text;
 mod text_rows;
+mod type_statements;
 mod upkeep;
+mod user_types;
 mod uuids;
 mod values;
 mod walk;
@@ -111,6 +114,8 @@ pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
+pub(crate) use type_statements::{Beside, TypeStatement};
+pub(crate) use user_types::may_be_made;
 pub(crate) use upkeep::{GivenUp, Upkeep};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
@@ -171,6 +176,8 @@ pub(crate) enum AnyStatement {
     GivenUp(GivenUp),
     /// `CREATE ROLE` and its like.
     Role(RoleStatement),
+    /// `CREATE TYPE` and its like.
+    Type(TypeStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -212,6 +219,9 @@ impl AnyStatement {
         }
         if let Some(sequence) = sequences::statement(&tokens)? {
             return Ok(AnyStatement::Sequence(sequence));
+        }
+        if let Some(of) = type_statements::statement(&tokens)? {
+            return Ok(AnyStatement::Type(of));
         }
         if let Some(comment) = comments::statement(&tokens)? {
             return Ok(AnyStatement::Comment(comment));
@@ -298,6 +308,9 @@ impl AnyStatement {
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
             )),
+            AnyStatement::Type(_) => Err(Error::Unsupported(
+                "statements about types cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::Role(_) => Err(Error::Unsupported(
                 "statements about roles cannot be prepared or stand inside another statement".into(),
             )),
@@ -343,6 +356,12 @@ pub(crate) trait KnownTables: ContextProvider {
     /// What a statement may put into a column.
     fn writable(&self, table: &ObjectName, column: &str) -> Writable;
 
+    /// The enum that a name stands for; `None` for names of types that the planner knows.
+    ///
+    /// # Errors
+    /// There is no such type.
+    fn made_type(&self, name: &ObjectName) -> Result<Option<Arc<EnumType>>>;
+
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
 
@@ -360,6 +379,7 @@ pub(crate) trait KnownTables: ContextProvider {
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        user_types::write_out(&mut statement, &|name| context.made_type(name))?;
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
@@ -527,7 +547,7 @@ fn switch(option: &str, text: &str) -> Result<bool> {
 ///
 /// # Errors
 /// As [`Length::of_column`].
-pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
+pub(crate) fn lengths(statement: &Statement, context: &impl KnownTables) -> Result<Option<Lengths>> {
     let Statement::Statement(inner) = statement else { return Ok(None) };
     let ast::Statement::CreateTable(create) = inner.as_ref() else { return Ok(None) };
     if create.columns.is_empty() {
@@ -536,7 +556,7 @@ pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
     let mut lengths = HashMap::new();
     for column in &create.columns {
         let name = normalised(column.name.clone());
-        if let Some(length) = Length::of_column(&name, &column.data_type)? {
+        if let Some(length) = Length::of_column(&name, &column.data_type, &|name| context.made_type(name))? {
             lengths.insert(name, length);
         }
     }

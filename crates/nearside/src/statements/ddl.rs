@@ -215,6 +215,7 @@ fn remove(
                         match entry {
                             Entry::View(_) => "VIEW",
                             Entry::Sequence(_) => "SEQUENCE",
+                            Entry::Type(_) => "TYPE",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },
                         other = entry.described()
@@ -458,14 +459,15 @@ fn add_column(
     if table.base.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
-    let length = Length::of_column(field.name(), &column.data_type)?;
+    let context = running.plan_context();
+    let length = Length::of_column(field.name(), &column.data_type, &|name| context.made_type(name))?;
     let differs = default.as_ref().is_some_and(|default| default.expr.is_volatile());
     if differs || !written.generated.is_empty() || !written.numbered.is_empty() {
         add_filled_column(table, (&field, default, length), &written, sequences, running)?;
         return constraints::add_keys(table, field.name(), &keys, running);
     }
     let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
-    if let (Some(length), Some(given)) = (length, &mut value)
+    if let (Some(length), Some(given)) = (&length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
     {
         *given = kept;

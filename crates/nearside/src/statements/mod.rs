@@ -38,6 +38,7 @@ pub(crate) mod telling;
 pub(crate) mod transaction;
 pub(crate) mod types;
 pub(crate) mod upkeep;
+pub(crate) mod user_types;
 mod viewed;
 pub(crate) mod write;
 pub(crate) mod writer;

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
+use crate::catalog::user_types::EnumType;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
 use crate::catalog::{CatalogState, Entry, Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
@@ -47,7 +48,8 @@ pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) 
 fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStatement>) -> Result<String> {
     let mut lines = Vec::new();
     for (field, data_type) in table.base.schema.fields().iter().zip(types) {
-        let length = table.lengths.get(field.name()).map(|length| length.sql());
+        let length = table.lengths.get(field.name());
+        let length = length.map(|length| length.enum_type().map_or_else(|| length.sql(), |of| type_name_of(of)));
         let mut line = format!("{} {}", quoted(field.name()), length.as_ref().unwrap_or(data_type));
         if !field.is_nullable() {
             line.push_str(" NOT NULL");
@@ -123,6 +125,17 @@ pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String>
     })
 }
 
+/// `CREATE TYPE` of an enum.
+pub(crate) fn create_type(of: &EnumType) -> String {
+    let labels: Vec<String> = of.labels.iter().map(|label| text(label)).collect();
+    format!("CREATE TYPE {} AS ENUM ({})", type_name_of(of), labels.join(", "))
+}
+
+/// An enum's name as a statement needs it, wherever it runs.
+pub(crate) fn type_name_of(of: &EnumType) -> String {
+    name(&Name { schema: of.schema.clone(), table: of.name.clone() })
+}
+
 /// `COMMENT ON` for all that was said of what a name stands for.
 pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
     let kind = match entry {
@@ -130,6 +143,7 @@ pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
         Entry::View(_) => "VIEW",
         Entry::External(_) => "FOREIGN TABLE",
         Entry::Sequence(_) => "SEQUENCE",
+        Entry::Type(_) => "TYPE",
     };
     let statement = |(part, said): (Option<(Part, &str)>, &str)| {
         let what = match part {

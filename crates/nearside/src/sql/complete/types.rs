@@ -7,6 +7,7 @@ use sqlparser::ast::{
 use super::{refuse, refused, refused_text};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::sql::may_be_made;
 
 pub(super) fn data_type(of: &DataType) -> Result<()> {
     match of {
@@ -85,6 +86,8 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Uuid => Ok(()),
         // Told by their names, where they are no columns'.
         DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
+        // What the catalog has.
+        DataType::Custom(name, modifiers) if modifiers.is_empty() && may_be_made(name) => Ok(()),
         DataType::Timestamp(digits, _) => {
             let between = !matches!(digits, None | Some(0 | 3 | 6 | 9));
             refuse(&[(between, "this precision of TIMESTAMP; use TIMESTAMP(0), (3), (6) or (9)")])
