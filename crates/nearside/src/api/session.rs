@@ -53,7 +53,7 @@ use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, merge, write, writing_with};
+use crate::statements::{dml, lasting, like, merge, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -344,6 +344,7 @@ impl Session {
 
     fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
+        let likeness = like::write_out(&mut statement, running)?;
         let rules = take_rules(&mut statement)?;
         let is_local = take_local(&mut statement);
         let (is_temporary, on_commit) = take_temporary(&mut statement);
@@ -403,7 +404,7 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut create)) => {
                 create.temporary = is_temporary;
                 let name = running.new_name(&create.name, is_temporary)?;
-                let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules };
+                let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules, likeness };
                 let done = write::create_table(create, placement.as_deref(), definition, running)?;
                 // One that was there before stays what it is.
                 if running.catalog.get(&name).is_none() {

@@ -69,6 +69,7 @@ mod sequences;
 mod set_config;
 mod shapes;
 mod similar;
+mod table_like;
 mod table_query;
 mod text;
 mod text_rows;
@@ -112,6 +113,7 @@ pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
+pub(crate) use table_like::{Including, TableLike, created, like_of};
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use type_statements::{Beside, TypeStatement};
@@ -229,7 +231,7 @@ impl AnyStatement {
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
-        let tokens = sequences::with_options_in_order(tokens)?;
+        let tokens = sequences::with_options_in_order(table_like::with_marks(tokens)?)?;
         let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;

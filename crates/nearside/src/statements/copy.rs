@@ -45,6 +45,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
+use crate::statements::like::Likeness;
 use crate::statements::{ddl, sequences, user_types};
 use crate::tables::sources::GivenSource;
 
@@ -604,7 +605,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => create_table(
             create,
             placement.as_deref(),
-            Definition { lengths, columns: &columns, rules: &rules },
+            Definition { lengths, columns: &columns, rules: &rules, likeness: Likeness::default() },
             running,
         ),
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {

@@ -17,6 +17,7 @@ pub(crate) mod kept;
 pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod lasting;
+pub(crate) mod like;
 pub(crate) mod load;
 pub(crate) mod lock_table;
 pub(crate) mod locked_select;
