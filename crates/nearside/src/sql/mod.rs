@@ -117,7 +117,7 @@ pub(crate) use table_like::{Including, TableLike, created, like_of};
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use type_statements::{Beside, TypeStatement};
-pub(crate) use user_types::may_be_made;
+pub(crate) use user_types::{casts_to, may_be_made};
 pub(crate) use upkeep::{GivenUp, Upkeep};
 pub(crate) use values::is_real;
 use windows::resolve_windows;

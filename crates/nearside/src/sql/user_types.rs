@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, AlterColumnOperation, AlterTableOperation, CastKind, DataType, Expr, Ident, ObjectName, Select, SelectItem,
-    TypedString, Values, VisitorMut,
+    TypedString, Values, Visit, VisitorMut, visit_expressions,
 };
 
 use super::calls::call;
@@ -192,6 +192,20 @@ impl VisitorMut for Made<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         flow(self.expression(expr))
     }
+}
+
+/// Whether an expression of a statement, or of a part of one, casts to a type.
+pub(crate) fn casts_to<N: Visit>(node: &N, is: &dyn Fn(&ObjectName) -> bool) -> bool {
+    visit_expressions(node, |expr| match expr {
+        Expr::Cast { data_type: DataType::Custom(name, _), .. }
+        | Expr::TypedString(TypedString { data_type: DataType::Custom(name, _), .. })
+            if is(name) =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Names of types that are no statement's.

@@ -189,6 +189,7 @@ fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Resu
         state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
         relations::none_refers_into(state, &schema)?;
         sequences::none_is_used_from_outside(state, &schema)?;
+        relations::no_type_is_used_from_outside(state, &schema)?;
         state.drop_schema(&schema, drop.cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))

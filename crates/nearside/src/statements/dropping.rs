@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion_sql::parser::Statement as DfStatement;
 use datafusion_sql::resolve::resolve_table_references;
-use sqlparser::ast::{ObjectName, ObjectType, Statement};
+use sqlparser::ast::{ObjectName, ObjectType};
 
 use crate::catalog::index::indexed;
 use crate::catalog::rules::ForeignKey;
@@ -16,9 +16,9 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, quoted};
+use crate::sql::AnyStatement;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{ddl, relations, sequences, written};
+use crate::statements::{relations, sequences};
 
 /// Whether a DROP is about more than one table or view that nothing depends on.
 pub(crate) fn is_of_several(kind: ObjectType, names: &[ObjectName], cascade: bool) -> bool {
@@ -111,25 +111,6 @@ pub(crate) fn drop_all(
         Ok(())
     })?;
     Ok(Done::new(tag))
-}
-
-/// Drops columns of a table, with all that depends on them.
-///
-/// # Errors
-/// As `ALTER TABLE .. DROP COLUMN .. CASCADE`.
-pub(super) fn drop_columns(table: &Name, columns: &[String], running: &Arc<RunningStatement>) -> Result<()> {
-    let drops: Vec<String> = columns.iter().map(|column| format!("DROP COLUMN {} CASCADE", quoted(column))).collect();
-    let sql = format!("ALTER TABLE {} {}", written::name(table), drops.join(", "));
-    let AnyStatement::Sql(statement) = AnyStatement::one(&sql)? else {
-        return Err(Error::Internal("an ALTER TABLE that is none".into()));
-    };
-    match *statement {
-        DfStatement::Statement(statement) => match *statement {
-            Statement::AlterTable(alter) => ddl::alter_table(&alter, running).map(drop),
-            _ => Err(Error::Internal("an ALTER TABLE that is none".into())),
-        },
-        _ => Err(Error::Internal("an ALTER TABLE that is none".into())),
-    }
 }
 
 /// Drops the foreign keys of other tables that refer to columns of a table.

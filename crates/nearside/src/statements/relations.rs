@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::catalog::lengths::Length;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
@@ -120,6 +121,24 @@ pub(crate) fn none_refers_into(state: &CatalogState, schema: &str) -> Result<()>
                     key.name,
                     child.name.shown()
                 ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to drop a schema with a type that columns of other schemas' tables have.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn no_type_is_used_from_outside(state: &CatalogState, schema: &str) -> Result<()> {
+    for table in state.tables().filter(|table| table.name.schema != schema) {
+        let of_schema = |(_, length): &(&String, &Length)| length.enum_type().is_some_and(|of| of.schema == schema);
+        if let Some((column, length)) = table.lengths.iter().find(of_schema) {
+            let of = length.enum_type().map_or_else(String::new, |of| of.shown());
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("column '{column}' of table '{}' is of type {of}; drop it first", table.name.shown()),
             ));
         }
     }

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::ObjectName;
+use datafusion_sql::parser::Statement as DfStatement;
+use sqlparser::ast::{ObjectName, Statement};
 
 use crate::catalog::index::indexed;
 use crate::catalog::lengths::Length;
@@ -15,9 +16,9 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Beside, TypeStatement, object_reference};
+use crate::sql::{AnyStatement, Beside, TypeStatement, casts_to, object_name, object_reference, quoted};
 use crate::statements::writer::as_owner;
-use crate::statements::{alter_column, dropping, rules};
+use crate::statements::{alter_column, ddl, rules, written};
 
 /// Carries out a statement about types.
 ///
@@ -124,6 +125,14 @@ fn change(
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     let to = Name { schema: name.schema.clone(), table: changed.name.clone() };
+    if to != *name
+        && let Some(user) = users(name, running)?.into_iter().next()
+    {
+        return Err(Error::Unsupported(format!(
+            "a type that {} casts to cannot be renamed; drop that first",
+            user.shown()
+        )));
+    }
     let of = Arc::new(changed);
     let columns = running.catalog.columns_of_enum(of.id);
     if !columns.is_empty() && running.transaction.is_none() {
@@ -182,7 +191,24 @@ fn drop_all(
             _ => return Err(no_type(&name.shown())),
         }
     }
-    for (_, of) in &going {
+    let mut views = Vec::new();
+    for (name, of) in &going {
+        for user in users(name, running)? {
+            match user {
+                User::View(view) if cascade => views.push(view),
+                user => {
+                    return Err(Error::plan(
+                        SqlState::DependentObjectsStillExist,
+                        format!(
+                            "{} casts to type {}; drop it first{}",
+                            user.shown(),
+                            of.shown(),
+                            if cascade { "" } else { ", or use CASCADE" }
+                        ),
+                    ));
+                }
+            }
+        }
         let columns = running.catalog.columns_of_enum(of.id);
         if let (Some((table, columns)), false) = (columns.first(), cascade) {
             return Err(Error::plan(
@@ -199,12 +225,75 @@ fn drop_all(
             return Err(running.wants_transaction());
         }
         for (table, columns) in columns {
-            dropping::drop_columns(&table, &columns, running)?;
+            drop_columns(&table, &columns, running)?;
         }
     }
     running.home.commit(|state| {
-        going.iter().for_each(|(name, _)| drop(state.remove(name)));
+        views.iter().chain(going.iter().map(|(name, _)| name)).for_each(|name| drop(state.remove(name)));
         Ok(())
     })?;
     Ok(Done::new("DROP TYPE"))
+}
+
+/// What casts to a type in a text that is kept.
+enum User {
+    View(Name),
+    /// A default, a condition or a computed column of a table.
+    Table(Name),
+}
+
+impl User {
+    fn shown(&self) -> String {
+        match self {
+            User::View(name) => format!("view '{}'", name.shown()),
+            User::Table(name) => format!("a default or a condition of table '{}'", name.shown()),
+        }
+    }
+}
+
+/// What casts to a type in texts that are kept.
+fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
+    let is = |name: &ObjectName| object_name(name).is_ok_and(|name| name == *of);
+    let mut users = Vec::new();
+    for (name, entry) in running.catalog.entries() {
+        match entry {
+            Entry::View(view) => {
+                if let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)?
+                    && let DfStatement::Statement(statement) = *statement
+                    && casts_to(statement.as_ref(), &is)
+                {
+                    users.push(User::View(name.clone()));
+                }
+            }
+            Entry::Table(table) => {
+                let defaults = table.defaults.values().map(|default| &default.text);
+                let rules = table.rules.generated.values().chain(table.rules.checks.iter().map(|check| &check.condition));
+                let mut texts = defaults.chain(rules.map(|rule| &rule.text));
+                if texts.any(|text| rules::parse(text).is_ok_and(|expr| casts_to(&expr, &is))) {
+                    users.push(User::Table(name.clone()));
+                }
+            }
+            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) => {}
+        }
+    }
+    Ok(users)
+}
+
+/// Drops columns of a table, with all that depends on them.
+///
+/// # Errors
+/// As `ALTER TABLE .. DROP COLUMN .. CASCADE`.
+fn drop_columns(table: &Name, columns: &[String], running: &Arc<RunningStatement>) -> Result<()> {
+    let drops: Vec<String> = columns.iter().map(|column| format!("DROP COLUMN {} CASCADE", quoted(column))).collect();
+    let sql = format!("ALTER TABLE {} {}", written::name(table), drops.join(", "));
+    let AnyStatement::Sql(statement) = AnyStatement::one(&sql)? else {
+        return Err(Error::Internal("an ALTER TABLE that is none".into()));
+    };
+    match *statement {
+        DfStatement::Statement(statement) => match *statement {
+            Statement::AlterTable(alter) => ddl::alter_table(&alter, running).map(drop),
+            _ => Err(Error::Internal("an ALTER TABLE that is none".into())),
+        },
+        _ => Err(Error::Internal("an ALTER TABLE that is none".into())),
+    }
 }
