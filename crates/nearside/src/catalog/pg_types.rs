@@ -51,6 +51,8 @@ pub const NUMERIC: u32 = 1700;
 pub const UUID: u32 = 2950;
 /// `record`
 pub const RECORD: u32 = 2249;
+/// The first number of types that statements have made.
+pub const FIRST_MADE: u32 = FIRST;
 /// What a client says of a parameter of which it knows nothing.
 pub const UNKNOWN: u32 = 705;
 
@@ -217,7 +219,7 @@ pub fn declared(oid: u32) -> Option<Declared> {
         TIMESTAMPTZ => T::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         INTERVAL => T::Interval(IntervalUnit::MonthDayNano),
         // Types that statements have made: labels are texts.
-        FIRST.. => T::Utf8View,
+        FIRST_MADE.. => T::Utf8View,
         array => {
             let (element, _) = ARRAYS.iter().find(|(_, known)| *known == array)?;
             let Declared::Type(element) = declared(*element)? else { return None };

@@ -5,7 +5,7 @@
 //! is found on codes. Functions that are not of enums take none, as in PostgreSQL: a text would be another value.
 //!
 //! # Limits
-//! Lists, rows and grouping sets of enums are refused, and so are `min` and `max` of them over windows.
+//! Lists, rows and grouping sets of enums are refused.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion_expr::expr::{AggregateFunction, Cast, InList, Placeholder, Scalar
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    SortExpr, lit, when,
+    SortExpr, Window, lit, when,
 };
 use datafusion_optimizer::AnalyzerRule;
 
@@ -33,7 +33,8 @@ use crate::rewrite::kinds::is_comparison;
 use crate::sql::{CAST, STEP, fresh_name};
 
 /// Functions that take values of any type, and make nothing of what a value is.
-const OF_ANY: [&str; 7] = [CAST, STEP, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "count"];
+const OF_ANY: [&str; 8] =
+    [CAST, STEP, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "value_or_null", "count"];
 
 /// Functions that make a text of each argument.
 const OF_TEXTS: [&str; 6] = ["concat", "concat_ws", "format", "quote_literal", "quote_nullable", "text_of"];
@@ -91,9 +92,7 @@ pub(crate) fn enum_of(expr: &Expr, schema: &DFSchema) -> Option<EnumType> {
         | Expr::OuterReferenceColumn(..)
         | Expr::ScalarSubquery(_)
         | Expr::ScalarFunction(_)
-        | Expr::Placeholder(_) => {
-            expr.to_field(schema).ok().and_then(|(_, field)| EnumType::of_field(&field))
-        }
+        | Expr::Placeholder(_) => expr.to_field(schema).ok().and_then(|(_, field)| EnumType::of_field(&field)),
         Expr::Literal(_, Some(metadata)) => of_metadata(metadata),
         Expr::Alias(alias) => match &alias.metadata {
             Some(metadata) => of_metadata(metadata),
@@ -213,6 +212,7 @@ fn with_places(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             extremes(aggregate)
         }
+        LogicalPlan::Window(window) => extremes_over(window),
         LogicalPlan::Distinct(Distinct::On(on)) => {
             let schema = Arc::clone(on.input.schema());
             let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = on;
@@ -282,6 +282,44 @@ fn extremes(aggregate: Aggregate) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(groups).project(outputs)?.build()
 }
 
+/// The same of windows.
+fn extremes_over(window: Window) -> Result<LogicalPlan> {
+    let schema = Arc::clone(window.input.schema());
+    let of = |expr: &Expr| match expr.clone().unalias() {
+        Expr::WindowFunction(function) if matches!(function.fun.name(), "min" | "max") => {
+            function.params.args.first().and_then(|arg| enum_of(arg, &schema))
+        }
+        _ => None,
+    };
+    let found: Vec<Option<EnumType>> = window.window_expr.iter().map(of).collect();
+    if found.iter().all(Option::is_none) {
+        return Ok(LogicalPlan::Window(window));
+    }
+    let wanted = window.schema.columns();
+    let before = wanted.len() - window.window_expr.len();
+    let mut outputs: Vec<Expr> = wanted[..before].iter().cloned().map(Expr::Column).collect();
+    let mut values = Vec::with_capacity(window.window_expr.len());
+    for ((value, of), name) in window.window_expr.into_iter().zip(found).zip(&wanted[before..]) {
+        let Some(of) = of else {
+            outputs.push(Expr::Column(name.clone()));
+            values.push(value);
+            continue;
+        };
+        let mut value = value.unalias();
+        if let Expr::WindowFunction(function) = &mut value {
+            for arg in &mut function.params.args {
+                *arg = call(EnumCall::Place, std::mem::take(arg), &of);
+            }
+        }
+        let place = datafusion_common::Column::from_name(value.schema_name().to_string());
+        values.push(value);
+        let label = call(EnumCall::Label, Expr::Column(place), &of);
+        outputs.push(label.alias_qualified(name.relation.clone(), name.name.clone()));
+    }
+    let window = LogicalPlan::Window(Window::try_new(values, window.input)?);
+    LogicalPlanBuilder::from(window).project(outputs)?.build()
+}
+
 /// What a value of an enum is ordered by; others as they are.
 fn placed(expr: Expr, schema: &DFSchema) -> Expr {
     match enum_of(&expr, schema) {
@@ -305,9 +343,9 @@ fn incomparable(op: &str, left: &str, right: &str) -> DataFusionError {
 /// The enum that is compared, after what is compared with it was read as one; `None` where there is none.
 fn compared(all: &mut [&mut Expr], op: &str, schema: &DFSchema) -> Result<Option<EnumType>> {
     let Some(of) = all.iter().find_map(|expr| enum_of(expr, schema)) else { return Ok(None) };
-    for place in 0..all.len() {
-        let expr = &*all[place];
-        if enum_of(expr, schema).is_some_and(|own| own == of) {
+    for (place, expr) in all.iter_mut().enumerate() {
+        let is_parameter = matches!(expr, Expr::Placeholder(_));
+        if !is_parameter && enum_of(expr, schema).is_some_and(|own| own == of) {
             continue;
         }
         if !is_untyped(expr) && !is_null(expr, schema) {
@@ -318,7 +356,7 @@ fn compared(all: &mut [&mut Expr], op: &str, schema: &DFSchema) -> Result<Option
             };
             return Err(incomparable(op, &left, &right));
         }
-        *all[place] = label(std::mem::take(all[place]), &of)?;
+        **expr = label(std::mem::take(*expr), &of)?;
     }
     Ok(Some(of))
 }
@@ -493,14 +531,9 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let WindowFunction { fun, params } = window.as_mut();
             placed_keys(&mut params.order_by, schema);
             let name = fun.name();
-            let is_known = name == "count" || HANDED_ON.contains(&name);
+            let is_known = name == "count" || matches!(name, "min" | "max") || HANDED_ON.contains(&name);
             if let Some(arg) = params.args.iter().find(|arg| is_enum(arg)).filter(|_| !is_known) {
-                return Err(match name {
-                    "min" | "max" => unsupported(format!(
-                        "{name}() OVER of an enum is not supported; use first_value(x) OVER (.. ORDER BY x)"
-                    )),
-                    name => no_function(name, arg, schema),
-                });
+                return Err(no_function(name, arg, schema));
             }
             // The third argument of lag and lead is read as the first.
             if let Some(of) = params.args.first().and_then(|first| enum_of(first, schema))
@@ -645,12 +678,12 @@ fn of_own(own: EnumCall, mut function: ScalarFunction, schema: &DFSchema) -> Res
                 return Ok(Transformed::no(Expr::ScalarFunction(function)));
             };
             let value = &mut function.args[0];
-            if from.as_ref() == Some(&to) {
+            if from.as_ref() == Some(&to) && !matches!(value, Expr::Placeholder(_)) {
                 return Ok(Transformed::yes(std::mem::take(value)));
             }
             let data_type = value.get_type(schema).unwrap_or(DataType::Null);
             let is_text = data_type.is_string() || data_type.is_null() || is_untyped(value);
-            if from.is_some() || !is_text {
+            if from.is_some_and(|from| from != to) || !is_text {
                 let message = format!(
                     "there is no cast of {} to {}; cast it to TEXT first",
                     shown_type(value, schema),

@@ -117,8 +117,8 @@ pub(crate) use table_like::{Including, TableLike, created, like_of};
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use type_statements::{Beside, TypeStatement};
-pub(crate) use user_types::{casts_to, may_be_made};
 pub(crate) use upkeep::{GivenUp, Upkeep};
+pub(crate) use user_types::{casts_to, may_be_made};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
 pub(crate) use writing_with::WritingStep;
@@ -381,7 +381,8 @@ pub(crate) trait KnownTables: ContextProvider {
 pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
-        user_types::write_out(&mut statement, &|name| context.made_type(name))?;
+        let made = |name: &ObjectName| context.made_type(name);
+        user_types::write_out(&mut statement, &made)?;
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
@@ -389,6 +390,8 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         let writable = |table: &ObjectName, column: &str| context.writable(table, column);
         let default_of = |table: &ObjectName, column: &str| context.default_of(table, column);
         writes::write_out(&mut statement, &columns, (&default_of, &writable))?;
+        // Defaults that stand for DEFAULT may cast, too.
+        user_types::write_out(&mut statement, &made)?;
         uuids::write_out(&mut statement, &|table| {
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
             Some(context.get_table_source(name).ok()?.schema())

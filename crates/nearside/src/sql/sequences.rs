@@ -368,7 +368,8 @@ fn written(options: &SequenceOptions) -> Result<String> {
     let SequenceOptions { data_type, start, increment, min, max, cache, cycle, restart, name } = options;
     if name.is_some() {
         return Err(Error::Unsupported(
-            "SEQUENCE NAME is not for identities in CREATE TABLE; ALTER TABLE .. ALTER COLUMN .. ADD GENERATED has it".into(),
+            "SEQUENCE NAME is not for identities in CREATE TABLE; ALTER TABLE .. ALTER COLUMN .. ADD GENERATED has it"
+                .into(),
         ));
     }
     if data_type.is_some() || restart.is_some() {

@@ -3,7 +3,7 @@
 use sqlparser::ast::ObjectName;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::{RECURSION_MAX, normalised};
 use crate::error::{Error, Position, Result, syntax};
@@ -39,9 +39,8 @@ pub(crate) enum Beside {
 /// What is wrong with it, and what of it is not done.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<TypeStatement>> {
     let solid: Vec<&Token> = tokens.iter().map(|token| &token.token).filter(|token| !is_blank(token)).collect();
-    let is = |at: usize, word: &str| {
-        matches!(solid.get(at), Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
-    };
+    let is_word = |w: &Word, word: &str| w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word);
+    let is = |at: usize, word: &str| matches!(solid.get(at), Some(Token::Word(w)) if is_word(w, word));
     if !is(1, "type") || !(is(0, "create") || is(0, "alter") || is(0, "drop")) {
         return Ok(None);
     }

@@ -62,7 +62,8 @@ impl Made<'_> {
             Expr::Cast { kind, expr: inner, data_type, .. } => {
                 let Some(of) = self.of(data_type)? else { return Ok(()) };
                 if matches!(kind, CastKind::TryCast | CastKind::SafeCast) {
-                    let message = "TRY_CAST to an enum is not supported; use CAST, which fails where a text is no label";
+                    let message =
+                        "TRY_CAST to an enum is not supported; use CAST, which fails where a text is no label";
                     return Err(Error::Unsupported(message.into()));
                 }
                 let inner = std::mem::replace(inner.as_mut(), Expr::Value(ast::Value::Null.into()));

@@ -60,6 +60,7 @@ pub(crate) fn alter(
         AlterColumnOperation::SetDefault { value } => {
             let field = Arc::clone(&table.base.schema.fields()[place]);
             let default = defaults::default_of(value, &field, running)?;
+            default.iter().try_for_each(|default| defaults::is_label(default, table.lengths.get(column)))?;
             let all = Arc::make_mut(&mut table.defaults);
             match default {
                 Some(default) => all.insert(column.to_string(), default),

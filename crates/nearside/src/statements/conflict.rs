@@ -381,7 +381,8 @@ fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> T
     let number = Arc::new(Field::new(fresh_name("row"), DataType::UInt64, true));
     let schema = Schema::new(fields.chain(beside).chain([number]).collect::<Vec<_>>());
     let name = Name { schema: table.name.schema.clone(), table: fresh_name("pairs") };
-    let lengths = columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), table.lengths.get(c)?.clone())));
+    let lengths =
+        columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), table.lengths.get(c)?.clone())));
     TableEntry {
         id: PAIRS_ID,
         name: Arc::new(name),

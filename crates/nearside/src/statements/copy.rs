@@ -31,13 +31,14 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, fresh_name, lengths, option_pairs, plan_statement, quoted,
-    statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, fresh_name, lengths, option_pairs,
+    plan_statement, quoted, statements, take_placement, take_rules,
 };
 use crate::statements::comments;
 use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
 use crate::statements::index;
+use crate::statements::like::Likeness;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Destination, read_options, write_options};
 use crate::statements::relations::within_a_transaction;
@@ -45,7 +46,6 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::like::Likeness;
 use crate::statements::{ddl, sequences, user_types};
 use crate::tables::sources::GivenSource;
 

@@ -62,9 +62,7 @@ fn parts(
             of_table(table, like, own, likeness);
             written::lines_like(table, like.including, running)?
         }
-        Some(Entry::View(_) | Entry::External(_)) => {
-            written::columns_of_view(&name, running)?
-        }
+        Some(Entry::View(_) | Entry::External(_)) => written::columns_of_view(&name, running)?,
         Some(other @ (Entry::Sequence(_) | Entry::Type(_))) => {
             return Err(Error::plan(
                 SqlState::WrongObjectType,

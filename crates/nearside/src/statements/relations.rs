@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::catalog::lengths::Length;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::lengths::Length;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
 use crate::catalog::rules::ForeignKey;

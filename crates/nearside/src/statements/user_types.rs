@@ -171,17 +171,24 @@ fn with_enum(
     for column in columns {
         Arc::make_mut(&mut changed.lengths).insert(column.clone(), Length::of_enum(Arc::clone(of)));
     }
+    // Conditions that cast to the type cast to what it becomes.
+    let mut state = CatalogState::clone(running.catalog.state());
+    let name = Name { schema: of.schema.clone(), table: of.name.clone() };
+    state.put_type(name, Arc::new(TypeEntry { of: Arc::clone(of), comments: Arc::default() }))?;
+    let running = &Arc::new(running.over(running.catalog.over(Arc::new(state))));
     for column in columns {
-        changed.rules = Arc::new(rules::retyped(&changed, column, running)?);
+        let rules = rules::retyped(&changed, column, running).map_err(|error| {
+            Error::plan(
+                error.code(),
+                format!("a condition of table '{}' would be none any more: {error}; drop it first", table.name.shown()),
+            )
+        })?;
+        changed.rules = Arc::new(rules);
     }
     Ok(changed)
 }
 
-fn drop_all(
-    names: &[ObjectName],
-    (if_exists, cascade): (bool, bool),
-    running: &Arc<RunningStatement>,
-) -> Result<Done> {
+fn drop_all(names: &[ObjectName], (if_exists, cascade): (bool, bool), running: &Arc<RunningStatement>) -> Result<Done> {
     let mut going: Vec<(Name, Arc<EnumType>)> = Vec::new();
     for name in names {
         let name = running.named(name)?;
@@ -267,7 +274,8 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
             }
             Entry::Table(table) => {
                 let defaults = table.defaults.values().map(|default| &default.text);
-                let rules = table.rules.generated.values().chain(table.rules.checks.iter().map(|check| &check.condition));
+                let rules =
+                    table.rules.generated.values().chain(table.rules.checks.iter().map(|check| &check.condition));
                 let mut texts = defaults.chain(rules.map(|rule| &rule.text));
                 if texts.any(|text| rules::parse(text).is_ok_and(|expr| casts_to(&expr, &is))) {
                     users.push(User::Table(name.clone()));

@@ -40,8 +40,8 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{WrittenRules, normalised};
-use crate::statements::like::Likeness;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::like::Likeness;
 use crate::statements::placement::resolved;
 use crate::statements::relations::{foreign_key, is_referred_to_by_none, not_beside_statements};
 use crate::statements::returning::Returned;
@@ -628,6 +628,7 @@ pub(crate) fn create_table(
         }
     }
     table.lengths = lengths.unwrap_or_else(|| of_query(input.schema().as_arrow()));
+    table.defaults.iter().try_for_each(|(column, default)| defaults::is_label(default, table.lengths.get(column)))?;
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     Arc::make_mut(&mut table.indexes).extend(likeness.indexes);
     table.comments = Arc::new(likeness.comments);

@@ -8,8 +8,8 @@ use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
 use crate::catalog::lengths::{Length, of_query};
 use crate::catalog::placement::spec::Spec;
-use crate::catalog::user_types::EnumType;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
+use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -55,7 +55,8 @@ pub(crate) fn lines_like(
     including: Including,
     running: &Arc<RunningStatement>,
 ) -> Result<Vec<String>> {
-    let types = table.base.schema.fields().iter().map(|field| named_type(field, running)).collect::<Result<Vec<_>>>()?;
+    let types =
+        table.base.schema.fields().iter().map(|field| named_type(field, running)).collect::<Result<Vec<_>>>()?;
     Ok(lines(table, &types, (including, false), running))
 }
 
@@ -79,7 +80,10 @@ pub(crate) fn columns_of_view(of: &Name, running: &Arc<RunningStatement>) -> Res
 
 fn named_type(field: &Field, running: &Arc<RunningStatement>) -> Result<String> {
     type_name(field.data_type(), running).ok_or_else(|| {
-        Error::Unsupported(format!("column '{}' has a type that SQL has no name for; LIKE cannot make it", field.name()))
+        Error::Unsupported(format!(
+            "column '{}' has a type that SQL has no name for; LIKE cannot make it",
+            field.name()
+        ))
     })
 }
 
@@ -200,7 +204,7 @@ pub(crate) fn create_type(of: &EnumType) -> String {
 }
 
 /// An enum's name as a statement needs it, wherever it runs.
-pub(crate) fn type_name_of(of: &EnumType) -> String {
+fn type_name_of(of: &EnumType) -> String {
     name(&Name { schema: of.schema.clone(), table: of.name.clone() })
 }
 

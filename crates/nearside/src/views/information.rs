@@ -132,8 +132,7 @@ fn columns(all: &Descriptions, state: &CatalogState) -> Columns {
         .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
         .number(
             "character_maximum_length",
-            each_of()
-                .map(|of| length(of).filter(|length| !length.is_of_type()).map(|length| length.chars as u64)),
+            each_of().map(|of| length(of).filter(|length| !length.is_of_type()).map(|length| length.chars as u64)),
         )
         .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
         .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))

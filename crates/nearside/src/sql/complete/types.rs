@@ -119,9 +119,30 @@ fn is_named(name: &ObjectName) -> bool {
 /// Whether a name is that of a type which PostgreSQL has from the beginning, and which is not here.
 fn is_refused(name: &ObjectName) -> bool {
     const NAMES: [&str; 24] = [
-        "xml", "money", "inet", "cidr", "macaddr", "macaddr8", "point", "line", "lseg", "box", "path", "polygon",
-        "circle", "tsvector", "tsquery", "bit", "varbit", "int4range", "int8range", "numrange", "daterange", "tsrange",
-        "tstzrange", "xid8",
+        "xml",
+        "money",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "point",
+        "line",
+        "lseg",
+        "box",
+        "path",
+        "polygon",
+        "circle",
+        "tsvector",
+        "tsquery",
+        "bit",
+        "varbit",
+        "int4range",
+        "int8range",
+        "numrange",
+        "daterange",
+        "tsrange",
+        "tstzrange",
+        "xid8",
     ];
     let [part] = name.0.as_slice() else { return false };
     part.as_ident()

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::numbers::Numbers;
 use super::relations::index_definition;
-use super::{made_types, types};
 use super::world::{Of, Relation, World};
 use super::{comments, constraints};
+use super::{made_types, types};
 use crate::catalog::roles::Role;
 use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, PG_CATALOG, SYSTEM_SCHEMA, report};
 use crate::error::names::nearest;
@@ -117,9 +117,7 @@ impl Answers for OfCatalog {
                 None => Fact::Null,
             },
             "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
-            "pg_type_is_visible" => {
-                number(args).map(|oid| made_types::is_visible(oid, &self.world())).into()
-            }
+            "pg_type_is_visible" => number(args).map(|oid| made_types::is_visible(oid, &self.world())).into(),
             question if question.ends_with("_is_visible") => true.into(),
             // Expressions are kept as texts.
             "pg_get_expr" => match args.first() {
@@ -298,9 +296,7 @@ impl OfCatalog {
                 Some(true) => ident(name),
                 _ => format!("{}.{}", ident(schema), ident(name)),
             }),
-            "regtype" => {
-                made_types::is_known(number, &world).then(|| made_types::format_type(number, None, &world))
-            }
+            "regtype" => made_types::is_known(number, &world).then(|| made_types::format_type(number, None, &world)),
             "regnamespace" => {
                 let all = self.state.schemas().chain([PG_CATALOG, INFORMATION_SCHEMA, SYSTEM_SCHEMA]);
                 all.map(|schema| (schema, world.numbers.schema(schema)))
