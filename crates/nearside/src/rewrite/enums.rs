@@ -18,7 +18,7 @@ use datafusion_expr::expr::{AggregateFunction, Cast, InList, Placeholder, Scalar
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    SortExpr, Window, lit, when,
+    SortExpr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, lit, when,
 };
 use datafusion_optimizer::AnalyzerRule;
 
@@ -81,7 +81,9 @@ pub(crate) fn enum_of(expr: &Expr, schema: &DFSchema) -> Option<EnumType> {
         Expr::ScalarFunction(function) if CHOICES.contains(&function.name()) || is_extreme(function.name()) => {
             first(Box::new(function.args.iter()))
         }
-        Expr::ScalarFunction(function) if function.name() == "nullif" => first(Box::new(function.args.iter().take(1))),
+        Expr::ScalarFunction(function) if ["nullif", CAST, STEP].contains(&function.name()) => {
+            first(Box::new(function.args.iter().take(1)))
+        }
         Expr::AggregateFunction(call) if HANDED_ON.contains(&call.func.name()) => {
             first(Box::new(call.params.args.iter().take(1)))
         }
@@ -529,6 +531,14 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::WindowFunction(window) => {
             let WindowFunction { fun, params } = window.as_mut();
+            if let Some(of) = params.order_by.first().and_then(|key| enum_of(&key.expr, schema))
+                && has_distance(&params.window_frame)
+            {
+                return Err(unsupported(format!(
+                    "RANGE with an offset is not supported over an order by {}",
+                    of.shown()
+                )));
+            }
             placed_keys(&mut params.order_by, schema);
             let name = fun.name();
             let is_known = name == "count" || matches!(name, "min" | "max") || HANDED_ON.contains(&name);
@@ -547,6 +557,15 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         _ => false,
     };
     Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// Whether a frame goes as far as a value says, which labels have no distances for.
+fn has_distance(frame: &WindowFrame) -> bool {
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => !offset.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    frame.units == WindowFrameUnits::Range && (is_offset(&frame.start_bound) || is_offset(&frame.end_bound))
 }
 
 fn no_function(name: &str, of: &Expr, schema: &DFSchema) -> DataFusionError {

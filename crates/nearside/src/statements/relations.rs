@@ -145,6 +145,11 @@ pub(crate) fn no_type_is_used_from_outside(state: &CatalogState, schema: &str) -
     Ok(())
 }
 
+/// The number of the enum that a column is of.
+fn enum_of(table: &TableEntry, column: &str) -> Option<u64> {
+    table.lengths.get(column).and_then(Length::enum_type).map(|of| of.id)
+}
+
 /// The error of TRUNCATE of a table that another one refers to.
 pub(crate) fn not_emptied(table: &TableEntry, child: &TableEntry, key: &ForeignKey) -> Error {
     Error::plan(
@@ -232,6 +237,16 @@ pub(crate) fn foreign_key(
         let from = table.base.schema.field(column_index(&table.base.schema, column)?).data_type();
         let into = parent.base.schema.field(column_index(&parent.base.schema, to)?).data_type();
         // Of numbers that are none of the other type a cast would make others.
+        let enums = (enum_of(table, column), enum_of(parent, to));
+        if enums.0 != enums.1 {
+            return Err(Error::plan(
+                SqlState::DatatypeMismatch,
+                format!(
+                    "column '{column}' cannot refer to '{to}' of table '{}': both have to be of one enum, or of none",
+                    parent.name.shown()
+                ),
+            ));
+        }
         let is_alike = from == into || from.is_integer() && into.is_integer() || from.is_string() && into.is_string();
         if !is_alike {
             return Err(Error::plan(
