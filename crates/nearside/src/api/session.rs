@@ -56,8 +56,9 @@ use crate::statements::rights;
 use crate::statements::sequences;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
+use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, merge, write, writing_with};
+use crate::statements::{dml, lasting, like, merge, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -359,6 +360,7 @@ impl Session {
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
             AnyStatement::Role(of) => self.about_roles(&of, running).map(Outcome::Done),
             AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
+            AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
@@ -366,6 +368,7 @@ impl Session {
 
     fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
+        let likeness = like::write_out(&mut statement, running)?;
         let rules = take_rules(&mut statement)?;
         let is_local = take_local(&mut statement);
         let (is_temporary, on_commit) = take_temporary(&mut statement);
@@ -418,14 +421,14 @@ impl Session {
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
-        let lengths = lengths(&statement)?;
+        let lengths = lengths(&statement, &running.plan_context())?;
         let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(mut create)) => {
                 create.temporary = is_temporary;
                 let name = running.new_name(&create.name, is_temporary)?;
-                let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules };
+                let definition = Definition { lengths, columns: columns_of(&statement), rules: &rules, likeness };
                 let done = write::create_table(create, placement.as_deref(), definition, running)?;
                 // One that was there before stays what it is.
                 if running.catalog.get(&name).is_none() {

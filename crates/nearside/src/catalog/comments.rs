@@ -103,6 +103,7 @@ impl Entry {
             Entry::View(view) => &view.comments,
             Entry::External(files) => &files.comments,
             Entry::Sequence(sequence) => &sequence.comments,
+            Entry::Type(of) => &of.comments,
         }
     }
 }
@@ -116,6 +117,7 @@ impl CatalogState {
             Some(Entry::View(view)) => Arc::make_mut(view).comments = comments,
             Some(Entry::External(files)) => Arc::make_mut(files).comments = comments,
             Some(Entry::Sequence(sequence)) => Arc::make_mut(sequence).comments = comments,
+            Some(Entry::Type(of)) => Arc::make_mut(of).comments = comments,
             None => {}
         }
     }

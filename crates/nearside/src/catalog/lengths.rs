@@ -5,7 +5,7 @@
 //! them). `CHAR` alone is `CHAR(1)`.
 //!
 //! `JSON` and `JSONB` are kept as such rules of columns of texts too: the one takes texts that are JSON, the other has
-//! them in their normal form ([`crate::json`]).
+//! them in their normal form ([`crate::json`]). So are enums, which take their labels (`catalog::user_types`).
 //!
 //! The planner sees the length of a column in its field's metadata ([`LENGTH`], for JSON [`TYPE`]), which goes with the
 //! column wherever it is named; so a table made of a query has it too.
@@ -19,6 +19,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use sqlparser::ast::{self, CharacterLength};
 
 use crate::catalog::named_types::{self, TYPE};
+use crate::catalog::user_types::EnumType;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::json;
@@ -26,8 +27,11 @@ use crate::json;
 /// The key of a field's metadata under which the length of its texts stands, as SQL has it: `CHAR(3)`.
 pub const LENGTH: &str = "nearside.length";
 
-/// How long texts of a column may be, or that they are JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What the text of a rule of labels begins with.
+const OF_ENUM: &str = "ENUM ";
+
+/// How long texts of a column may be, or that they are JSON or labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Length {
     /// Characters.
     pub chars: usize,
@@ -35,7 +39,7 @@ pub(crate) struct Length {
 }
 
 /// What texts they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Of {
     /// VARCHAR(n)
     Varying,
@@ -45,18 +49,27 @@ enum Of {
     Json,
     /// JSON in its normal form.
     Jsonb,
+    /// Labels.
+    Enum(Arc<EnumType>),
 }
 
 /// The lengths of a table's columns, by name; those that have none are not in it.
 pub(crate) type Lengths = Arc<HashMap<String, Length>>;
 
 impl Length {
-    /// What the type in a column's definition says.
+    /// What the type in a column's definition says; `made` tells the types that statements have made.
     ///
     /// # Errors
-    /// Lengths of zero, and in other units than characters.
-    pub(crate) fn of_column(name: &str, data_type: &ast::DataType) -> Result<Option<Length>> {
+    /// Lengths of zero, and in other units than characters; types that there are not.
+    pub(crate) fn of_column(
+        name: &str,
+        data_type: &ast::DataType,
+        made: &dyn Fn(&ast::ObjectName) -> Result<Option<Arc<EnumType>>>,
+    ) -> Result<Option<Length>> {
         let (length, fixed) = match data_type {
+            ast::DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+                return Ok(made(name)?.map(Length::of_enum));
+            }
             ast::DataType::Varchar(length)
             | ast::DataType::CharacterVarying(length)
             | ast::DataType::CharVarying(length)
@@ -82,6 +95,24 @@ impl Length {
         }
     }
 
+    /// That of columns of an enum.
+    pub(crate) fn of_enum(of: Arc<EnumType>) -> Length {
+        Length { chars: usize::MAX, of: Of::Enum(of) }
+    }
+
+    /// The enum whose labels they are.
+    pub(crate) fn enum_type(&self) -> Option<&Arc<EnumType>> {
+        match &self.of {
+            Of::Enum(of) => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Whether it is no length, but what texts they are.
+    pub(crate) fn is_of_type(&self) -> bool {
+        matches!(self.of, Of::Json | Of::Jsonb | Of::Enum(_))
+    }
+
     fn json(is_binary: bool) -> Length {
         Length { chars: usize::MAX, of: if is_binary { Of::Jsonb } else { Of::Json } }
     }
@@ -91,40 +122,45 @@ impl Length {
         if matches!(text, "JSON" | "JSONB") {
             return Some(Length::json(text == "JSONB"));
         }
+        if let Some(text) = text.strip_prefix(OF_ENUM) {
+            return Some(Length::of_enum(Arc::new(EnumType::of_text(text)?)));
+        }
         let (name, chars) = text.strip_suffix(')')?.split_once('(')?;
         Some(Length { chars: chars.parse().ok()?, of: if name == "CHAR" { Of::Fixed } else { Of::Varying } })
     }
 
     /// Whether it is that of `CHAR(n)`.
-    pub(crate) fn is_fixed(self) -> bool {
+    pub(crate) fn is_fixed(&self) -> bool {
         self.of == Of::Fixed
     }
 
     /// `json` or `jsonb`, where it is one of these.
-    pub(crate) fn json_name(self) -> Option<&'static str> {
-        match self.of {
+    pub(crate) fn json_name(&self) -> Option<&'static str> {
+        match &self.of {
             Of::Json => Some("json"),
             Of::Jsonb => Some("jsonb"),
-            Of::Varying | Of::Fixed => None,
+            Of::Varying | Of::Fixed | Of::Enum(_) => None,
         }
     }
 
     /// How it stands in the metadata of a field.
-    pub(crate) fn metadata(self) -> HashMap<String, String> {
-        match self.json_name() {
-            Some(name) => named_types::metadata(name),
-            None => HashMap::from([(LENGTH.to_string(), self.sql())]),
+    pub(crate) fn metadata(&self) -> HashMap<String, String> {
+        match (self.json_name(), self.enum_type()) {
+            (Some(name), _) => named_types::metadata(name),
+            (None, Some(of)) => of.metadata(),
+            (None, None) => HashMap::from([(LENGTH.to_string(), self.sql())]),
         }
     }
 
     /// How many characters.
-    pub(crate) fn chars(self) -> usize {
+    pub(crate) fn chars(&self) -> usize {
         self.chars
     }
 
-    /// The type's name.
-    pub(crate) fn sql(self) -> String {
-        let name = match self.of {
+    /// The type's name, as the log has it.
+    pub(crate) fn sql(&self) -> String {
+        let name = match &self.of {
+            Of::Enum(of) => return format!("{OF_ENUM}{}", of.text()),
             Of::Json => return "JSON".into(),
             Of::Jsonb => return "JSONB".into(),
             Of::Fixed => "CHAR",
@@ -134,7 +170,7 @@ impl Length {
     }
 
     /// A text as it is kept, or `None` where it is too long.
-    fn kept(self, text: &str) -> Option<&str> {
+    fn kept<'t>(&self, text: &'t str) -> Option<&'t str> {
         // A character has at least a byte.
         let fits = text.len() <= self.chars;
         let text = if self.is_fixed() { text.trim_end_matches(' ') } else { text };
@@ -167,7 +203,8 @@ pub(crate) fn of_query(schema: &Schema) -> Lengths {
         let length = match field.metadata().get(TYPE).map(String::as_str) {
             Some("json") => Length::json(false),
             Some("jsonb") => Length::json(true),
-            _ => Length::of_text(field.metadata().get(LENGTH)?)?,
+            Some(_) => Length::of_enum(Arc::new(EnumType::of_field(field)?)),
+            None => Length::of_text(field.metadata().get(LENGTH)?)?,
         };
         Some((field.name().clone(), length))
     };
@@ -186,7 +223,7 @@ pub(crate) fn enforced(
     let mut columns: Option<Vec<ArrayRef>> = None;
     for (place, length) in lengths.iter().enumerate() {
         let Some(length) = length else { continue };
-        if let Some(kept) = enforced_column(batch.column(place), *length, &names[place])? {
+        if let Some(kept) = enforced_column(batch.column(place), length, &names[place])? {
             columns.get_or_insert_with(|| batch.columns().to_vec())[place] = kept;
         }
     }
@@ -198,13 +235,17 @@ pub(crate) fn enforced(
 }
 
 /// The column with what is cut off, or `None` where nothing is.
-pub(crate) fn enforced_column(column: &ArrayRef, length: Length, name: &str) -> Result<Option<ArrayRef>> {
+pub(crate) fn enforced_column(column: &ArrayRef, length: &Length, name: &str) -> Result<Option<ArrayRef>> {
     let texts = match column.data_type() {
         DataType::Utf8View => Arc::clone(column),
         _ => cast(column, &DataType::Utf8View)?,
     };
     let texts = texts.as_string_view();
-    match length.of {
+    match &length.of {
+        Of::Enum(of) => {
+            texts.iter().flatten().try_for_each(|label| of.read(label).map(drop))?;
+            return Ok(None);
+        }
         Of::Json => {
             texts.iter().flatten().try_for_each(json::scan::check)?;
             return Ok(None);

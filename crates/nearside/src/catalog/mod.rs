@@ -40,6 +40,7 @@ pub(crate) mod snapshot;
 mod table_meta;
 pub(crate) mod transactions;
 pub(crate) mod units;
+pub(crate) mod user_types;
 mod workers;
 pub(crate) mod write_turns;
 
@@ -68,6 +69,7 @@ use crate::catalog::rights::Thing;
 use crate::catalog::rules::RowRules;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::units::Units;
+use crate::catalog::user_types::TypeEntry;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
@@ -183,6 +185,8 @@ pub(crate) enum Entry {
     External(Arc<ExternalEntry>),
     /// Numbers.
     Sequence(Arc<SequenceEntry>),
+    /// A type.
+    Type(Arc<TypeEntry>),
 }
 
 impl Entry {
@@ -193,6 +197,7 @@ impl Entry {
             Entry::View(_) => "a view",
             Entry::External(_) => "an external table",
             Entry::Sequence(_) => "a sequence",
+            Entry::Type(_) => "a type",
         }
     }
 
@@ -203,6 +208,7 @@ impl Entry {
             Entry::View(_) => "view",
             Entry::External(_) => "external table",
             Entry::Sequence(_) => "sequence",
+            Entry::Type(_) => "type",
         }
     }
 }

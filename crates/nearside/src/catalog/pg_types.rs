@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
 use crate::catalog::lengths::LENGTH;
 use crate::catalog::named_types::TYPE;
+use crate::catalog::user_types::{EnumType, FIRST};
 
 /// `bool`
 pub const BOOL: u32 = 16;
@@ -50,6 +51,8 @@ pub const NUMERIC: u32 = 1700;
 pub const UUID: u32 = 2950;
 /// `record`
 pub const RECORD: u32 = 2249;
+/// The first number of types that statements have made.
+pub const FIRST_MADE: u32 = FIRST;
 /// What a client says of a parameter of which it knows nothing.
 pub const UNKNOWN: u32 = 705;
 
@@ -100,6 +103,9 @@ pub fn of_field(field: &Field) -> PgType {
     });
     let named = field.metadata().get(TYPE);
     let named = named.and_then(|name| NAMED.iter().find(|(known, ..)| known == name));
+    if let Some(of) = EnumType::of_field(field) {
+        return PgType { oid: of.oid(), length: 4, modifier: -1 };
+    }
     match (length, named) {
         // A column of INTEGER UNSIGNED is a number, and what it says is none of pg_catalog's.
         (None, None) if of.oid == OID => PgType { oid: INT8, length: 8, modifier: -1 },
@@ -212,6 +218,8 @@ pub fn declared(oid: u32) -> Option<Declared> {
         TIMESTAMP => T::Timestamp(TimeUnit::Nanosecond, None),
         TIMESTAMPTZ => T::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         INTERVAL => T::Interval(IntervalUnit::MonthDayNano),
+        // Types that statements have made: labels are texts.
+        FIRST_MADE.. => T::Utf8View,
         array => {
             let (element, _) = ARRAYS.iter().find(|(_, known)| *known == array)?;
             let Declared::Type(element) = declared(*element)? else { return None };

@@ -102,6 +102,8 @@ pub(crate) struct SequenceOptions {
     pub cycle: Option<bool>,
     /// `RESTART`, with or without a value.
     pub restart: Option<Option<i64>>,
+    /// The name of an identity's, as SQL writes it: `SEQUENCE NAME`.
+    pub name: Option<String>,
 }
 
 impl SequenceOptions {

@@ -19,6 +19,7 @@ use crate::catalog::path::is_temporary;
 use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
+use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
     BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
@@ -66,6 +67,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
             (Entry::View(new), Some(Entry::View(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Sequence(new), Some(Entry::Sequence(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Type(new), Some(Entry::Type(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(table), known) => {
                 let old = before.by_id(table.id);
@@ -140,6 +142,7 @@ fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
         Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone() }),
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
         Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
+        Entry::Type(found) => Ok(What::Enum(EnumType::clone(&found.of))),
         Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
     }
 }

@@ -28,6 +28,7 @@ use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
 use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
+use crate::catalog::user_types::EnumType;
 use crate::durable::rest::{Rest, malformed};
 use crate::durable::values;
 use crate::error::{Error, Result};
@@ -125,6 +126,7 @@ pub(super) enum What {
     View { sql: String, columns: Vec<String> },
     External(External),
     Sequence(Sequence),
+    Enum(EnumType),
 }
 
 /// A sequence.

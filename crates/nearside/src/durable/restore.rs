@@ -29,6 +29,7 @@ use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
+use crate::catalog::user_types::{EnumType, TypeEntry};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
     Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule,
@@ -65,6 +66,7 @@ enum Named {
     View { sql: String, columns: Vec<String> },
     External(ExternalEntry),
     Sequence(u64),
+    Enum(EnumType),
 }
 
 /// A table whose rows are not loaded.
@@ -149,6 +151,7 @@ impl Picture {
                     self.sequences.insert(id, sequence);
                     Named::Sequence(id)
                 }
+                What::Enum(of) => Named::Enum(of),
                 What::Table(table) => {
                     let id = table.id;
                     let before = self.tables.remove(&id);
@@ -221,6 +224,15 @@ impl Picture {
         if !self.schemas.contains(DEFAULT_SCHEMA) {
             return Err(malformed("the schema of names without one is gone"));
         }
+        // Defaults and conditions of tables may cast to types.
+        for (name, named) in &self.names {
+            if let Named::Enum(of) = named {
+                let name = Name { schema: name.schema.clone(), table: name.name.clone() };
+                let of = Arc::new(of.clone());
+                state.put_type(name, Arc::new(TypeEntry { of, comments: Arc::default() }))?;
+            }
+        }
+        let running = &Arc::new(running.over(running.catalog.over(Arc::new(state.clone()))));
         let (mut tables, mut sequences) = (self.tables, self.sequences);
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
@@ -233,6 +245,7 @@ impl Picture {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
                     state.put_sequence(name, Arc::new(sequence_of(sequence)?))?;
                 }
+                Named::Enum(_) => {}
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
                     let loaded = table.load(id, &name, folder, running);

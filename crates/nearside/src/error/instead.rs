@@ -1,7 +1,7 @@
 //! What to write in the place of functions that PostgreSQL or DuckDB has, and that are not there.
 
 /// What to write in the place of functions that are not there.
-const ADVICE: [(&[&str], &str); 18] = [
+const ADVICE: [(&[&str], &str); 17] = [
     (&["trim_scale"], "cast to DECIMAL(p, s) with the scale that is wanted"),
     (&["setseed"], "random() cannot be repeated; use hash functions such as md5 of a key"),
     (&["normalize", "to_ascii", "unistr", "parse_ident"], "prepare such texts before they are loaded"),
@@ -13,7 +13,6 @@ const ADVICE: [(&[&str], &str); 18] = [
     (&["make_timestamptz"], "cast make_timestamp(..) to TIMESTAMPTZ"),
     (&["timeofday"], "use clock_timestamp()"),
     (&["pg_sleep_for", "pg_sleep_until"], "use pg_sleep(seconds)"),
-    (&["enum_first", "enum_last", "enum_range"], "there are no enumerations; use a table of values"),
     (
         &["area", "center", "diagonal", "diameter", "height", "npoints", "point", "circle"],
         "there are no geometric types; keep coordinates in columns",

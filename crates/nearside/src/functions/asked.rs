@@ -83,7 +83,7 @@ pub(crate) fn asked_type(call: &ScalarFunction, schema: &DFSchema) -> Option<Str
     let function = call.func.inner().downcast_ref::<OfValues>()?;
     let ([of], Asked::Type) = (call.args.as_slice(), function.asked) else { return None };
     match of {
-        Expr::Literal(value, _) if value.data_type().is_string() => Some("unknown".into()),
+        Expr::Literal(value, None) if value.data_type().is_string() => Some("unknown".into()),
         Expr::Placeholder(_) => None,
         of => of.to_field(schema).ok().map(|(_, field)| type_of(&field)),
     }

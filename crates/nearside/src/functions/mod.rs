@@ -13,6 +13,7 @@ pub(crate) mod clock;
 pub(crate) mod days;
 mod defined;
 pub(crate) mod domains;
+pub(crate) mod enums;
 pub(crate) mod flat;
 pub(crate) mod floats;
 pub(crate) mod json;

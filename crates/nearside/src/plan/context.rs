@@ -30,6 +30,7 @@ use crate::catalog::rights::{May, Thing};
 use crate::catalog::roles::PredefinedRole;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
+use crate::catalog::user_types::EnumType;
 use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
@@ -48,7 +49,7 @@ use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescriptio
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::parameter_types;
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{AnyStatement, KnownTables, SqlDialect, Writes, fresh_name, is_made, is_real};
+use crate::sql::{AnyStatement, KnownTables, SqlDialect, Writes, fresh_name, is_made, is_real, may_be_made};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -187,6 +188,7 @@ impl PlanContext<'_> {
             Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
+            Some(Entry::Type(_)) => Err(self.catalog.not_found("table", &name)),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
                 if let Some(may) = &may {
                     may.need_superuser(Some(PredefinedRole::ReadServerFiles), "read files of the server's machine")?;
@@ -263,7 +265,7 @@ impl PlanContext<'_> {
             let described = match entry {
                 Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
                 // information_schema.sequences has them.
-                Entry::Sequence(_) => continue,
+                Entry::Sequence(_) | Entry::Type(_) => continue,
                 Entry::View(v) => {
                     let schema = views.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
@@ -405,6 +407,15 @@ impl KnownTables for PlanContext<'_> {
             Some(Entry::Table(table)) => table.rules.writable(column),
             _ => Writable::Any,
         }
+    }
+
+    fn made_type(&self, name: &ObjectName) -> Result<Option<Arc<EnumType>>> {
+        if !may_be_made(name) {
+            return Ok(None);
+        }
+        let reference = object_name_to_table_reference(name.clone(), true)?;
+        let name = self.path.resolve(&reference, &self.catalog)?;
+        self.catalog.user_type(&name).map(|found| Some(Arc::clone(&found.of)))
     }
 
     fn give(&self, plan: LogicalPlan) -> String {

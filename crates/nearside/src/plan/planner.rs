@@ -32,6 +32,7 @@ use crate::functions::catalog_asked;
 use crate::functions::checked;
 use crate::functions::clock;
 use crate::functions::domains;
+use crate::functions::enums;
 use crate::functions::flat;
 use crate::functions::json;
 use crate::functions::like_escape;
@@ -103,6 +104,7 @@ impl Planner {
         scalars.extend(any_of_list::functions());
         scalars.extend(arrays::functions());
         scalars.extend(json::functions());
+        scalars.extend(enums::functions());
         scalars.extend(patterns::functions());
         scalars.extend(matches::functions());
         scalars.extend(bytes::functions());

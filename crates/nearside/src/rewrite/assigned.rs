@@ -13,11 +13,13 @@ use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::expr::Cast;
 use datafusion_expr::{Analyze, DmlStatement, Explain, Expr, ExprSchemable, LogicalPlan, Projection, WriteOp, cast};
 
+use crate::catalog::user_types::EnumType;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::json::planner::{is_untyped, kind};
 use crate::functions::json::{Kind, kind_of};
+use crate::rewrite::enums::enum_of;
 use crate::rewrite::kinds::{same_kind, written};
 
 /// A statement as the planner made it, with the types that its columns are written with.
@@ -94,7 +96,7 @@ fn inserted(rows: Projection, schema: &SchemaRef) -> Result<LogicalPlan> {
 /// Refuses what is put into columns of JSON and JSONB and is neither, nor a text whose type nobody has said.
 fn check_json_rows(rows: &Projection, schema: &SchemaRef) -> Result<()> {
     for (output, field) in rows.expr.iter().zip(schema.fields()) {
-        if kind_of(field) != Kind::Other
+        if (kind_of(field) != Kind::Other || EnumType::of_field(field).is_some())
             && let Expr::Column(column) = without_cast(output)
             && let Some(place) = rows.input.schema().maybe_index_of_column(column)
         {
@@ -125,6 +127,9 @@ fn check_json(value: &Expr, to: &Field, schema: &DFSchema) -> Result<()> {
         other => other,
     };
     let is_parameter = matches!(value, Expr::Placeholder(_));
+    if let Some(of) = EnumType::of_field(to) {
+        return check_enum(value, (to.name(), &of), schema);
+    }
     if kind_of(to) == Kind::Other || kind(value, schema) != Kind::Other || is_untyped(value) || is_parameter {
         return Ok(());
     }
@@ -139,6 +144,26 @@ fn check_json(value: &Expr, to: &Field, schema: &DFSchema) -> Result<()> {
             "column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to}), or \
              to_{to}(..)"
         ),
+    ))
+}
+
+/// Refuses what is put into a column of an enum and is neither of it nor a text whose type nobody has said.
+fn check_enum(value: &Expr, (name, of): (&str, &EnumType), schema: &DFSchema) -> Result<()> {
+    let own = enum_of(value, schema);
+    if own.as_ref() == Some(of) || (own.is_none() && is_untyped(value)) || matches!(value, Expr::Placeholder(_)) {
+        return Ok(());
+    }
+    let from = match &own {
+        Some(own) => own.shown(),
+        None => match value.get_type(schema)? {
+            DataType::Null => return Ok(()),
+            from => sql_type(&from),
+        },
+    };
+    let to = of.shown();
+    Err(Error::plan(
+        SqlState::DatatypeMismatch,
+        format!("column '{name}' is of type {to} but the expression is of type {from}; write CAST(.. AS {to})"),
     ))
 }
 

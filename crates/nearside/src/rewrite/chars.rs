@@ -100,9 +100,9 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let field = |input: &Arc<LogicalPlan>| of_field(input.schema().field(column).metadata());
             let lengths: Vec<Option<Length>> = union.inputs.iter().map(field).collect();
             if let Some(Some(length)) = lengths.iter().find(|length| length.is_some())
-                && lengths.iter().any(|other| *other != Some(*length))
+                && lengths.iter().any(|other| other.as_ref() != Some(length))
             {
-                return Err(refused("UNION", *length));
+                return Err(refused("UNION", length));
             }
         }
     }
@@ -178,16 +178,16 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 /// A choice between texts of one length is a text of that length.
 fn of_choice(what: &str, all: &[Expr], schema: &DFSchema, expr: Expr, changed: bool) -> Result<Transformed<Expr>> {
     let lengths: Vec<Option<Length>> = all.iter().filter(|e| !is_null(e)).map(|e| length_of(e, schema)).collect();
-    let Some(length) = lengths.iter().flatten().next().copied() else {
+    let Some(length) = lengths.iter().flatten().next().cloned() else {
         return Ok(Transformed::new_transformed(expr, changed));
     };
-    if lengths.iter().any(|other| *other != Some(length)) {
-        return Err(refused(what, length));
+    if lengths.iter().any(|other| other.as_ref() != Some(&length)) {
+        return Err(refused(what, &length));
     }
     Ok(Transformed::yes(kept(expr, &length.sql())))
 }
 
-fn refused(what: &str, length: Length) -> datafusion_common::DataFusionError {
+fn refused(what: &str, length: &Length) -> datafusion_common::DataFusionError {
     Error::Unsupported(format!(
         "{what} of {} and other texts is not supported; cast it to TEXT, which has no blanks at the end",
         length.sql()

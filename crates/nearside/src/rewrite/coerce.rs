@@ -37,6 +37,7 @@ use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
 use crate::rewrite::dependent::{DependentJoins, OuterJoins, TestsAsValues};
+use crate::rewrite::enums::EnumMeaning;
 use crate::rewrite::json::JsonMeaning;
 use crate::rewrite::kinds;
 use crate::rewrite::moments::FinerMoments;
@@ -89,6 +90,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
         Arc::new(NoRowIsNull),
         Arc::new(PaddedTexts),
         Arc::new(VectorBounds),
+        Arc::new(EnumMeaning),
         Arc::new(JsonMeaning),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),

@@ -10,6 +10,7 @@ mod cross_joins;
 pub(crate) mod days;
 mod dependent;
 pub(crate) mod effects;
+pub(crate) mod enums;
 pub(crate) mod json;
 pub(crate) mod kinds;
 pub(crate) mod literals;

@@ -21,7 +21,7 @@ pub(crate) struct CommentOn {
 /// What a comment is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Commented {
-    /// A table, a view, a sequence, an external table, as messages call it.
+    /// A table, a view, a sequence, a type, an external table, as messages call it.
     Relation { kind: &'static str, name: ObjectName },
     /// A column.
     Column { table: ObjectName, column: String },
@@ -73,6 +73,7 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
         "TABLE" => relation(parser, "table"),
         "VIEW" => relation(parser, "view"),
         "SEQUENCE" => relation(parser, "sequence"),
+        "TYPE" => relation(parser, "type"),
         "FOREIGN" if parser.parse_keyword(Keyword::TABLE) => relation(parser, "external table"),
         "INDEX" => Ok(Commented::Index(parser.parse_object_name(false).map_err(wrong)?)),
         "COLUMN" => {
@@ -92,8 +93,8 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
             Ok(Commented::Constraint { table: parser.parse_object_name(false).map_err(wrong)?, name })
         }
         other => Err(Error::Unsupported(format!(
-            "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views \
-             and sequences"
+            "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views, \
+             sequences and types"
         ))),
     }
 }

@@ -17,6 +17,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::catalog::lengths::{Length, Lengths};
 use crate::catalog::rules::Writable;
+use crate::catalog::user_types::EnumType;
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Position, Result};
@@ -69,10 +70,13 @@ mod sequences;
 mod set_config;
 mod shapes;
 mod similar;
+mod table_like;
 mod table_query;
 mod text;
 mod text_rows;
+mod type_statements;
 mod upkeep;
+mod user_types;
 mod uuids;
 mod values;
 mod walk;
@@ -112,9 +116,12 @@ pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
 pub(crate) use shapes::Shape;
+pub(crate) use table_like::{Including, TableLike, created, like_of};
 pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
+pub(crate) use type_statements::{Beside, TypeStatement};
 pub(crate) use upkeep::{GivenUp, Upkeep};
+pub(crate) use user_types::{casts_to, may_be_made};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
 pub(crate) use writing_with::WritingStep;
@@ -177,6 +184,8 @@ pub(crate) enum AnyStatement {
     Role(RoleStatement),
     /// `GRANT` and its like.
     Rights(RightsStatement),
+    /// `CREATE TYPE` and its like.
+    Type(TypeStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -222,13 +231,16 @@ impl AnyStatement {
         if let Some(sequence) = sequences::statement(&tokens)? {
             return Ok(AnyStatement::Sequence(sequence));
         }
+        if let Some(of) = type_statements::statement(&tokens)? {
+            return Ok(AnyStatement::Type(of));
+        }
         if let Some(comment) = comments::statement(&tokens)? {
             return Ok(AnyStatement::Comment(comment));
         }
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
-        let tokens = sequences::with_options_in_order(tokens)?;
+        let tokens = sequences::with_options_in_order(table_like::with_marks(tokens)?)?;
         let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;
@@ -307,6 +319,9 @@ impl AnyStatement {
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
             )),
+            AnyStatement::Type(_) => Err(Error::Unsupported(
+                "statements about types cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::Role(_) | AnyStatement::Rights(_) => Err(Error::Unsupported(
                 "statements about roles cannot be prepared or stand inside another statement".into(),
             )),
@@ -352,6 +367,12 @@ pub(crate) trait KnownTables: ContextProvider {
     /// What a statement may put into a column.
     fn writable(&self, table: &ObjectName, column: &str) -> Writable;
 
+    /// The enum that a name stands for; `None` for names of types that the planner knows.
+    ///
+    /// # Errors
+    /// There is no such type.
+    fn made_type(&self, name: &ObjectName) -> Result<Option<Arc<EnumType>>>;
+
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
 
@@ -379,6 +400,8 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     let said = context.writes(&statement);
     deep(|| {
+        let made = |name: &ObjectName| context.made_type(name);
+        user_types::write_out(&mut statement, &made)?;
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
@@ -386,6 +409,8 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         let writable = |table: &ObjectName, column: &str| context.writable(table, column);
         let default_of = |table: &ObjectName, column: &str| context.default_of(table, column);
         writes::write_out(&mut statement, &columns, (&default_of, &writable))?;
+        // Defaults that stand for DEFAULT may cast, too.
+        user_types::write_out(&mut statement, &made)?;
         uuids::write_out(&mut statement, &|table| {
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
             Some(context.get_table_source(name).ok()?.schema())
@@ -548,7 +573,7 @@ fn switch(option: &str, text: &str) -> Result<bool> {
 ///
 /// # Errors
 /// As [`Length::of_column`].
-pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
+pub(crate) fn lengths(statement: &Statement, context: &impl KnownTables) -> Result<Option<Lengths>> {
     let Statement::Statement(inner) = statement else { return Ok(None) };
     let ast::Statement::CreateTable(create) = inner.as_ref() else { return Ok(None) };
     if create.columns.is_empty() {
@@ -557,7 +582,7 @@ pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
     let mut lengths = HashMap::new();
     for column in &create.columns {
         let name = normalised(column.name.clone());
-        if let Some(length) = Length::of_column(&name, &column.data_type)? {
+        if let Some(length) = Length::of_column(&name, &column.data_type, &|name| context.made_type(name))? {
             lengths.insert(name, length);
         }
     }

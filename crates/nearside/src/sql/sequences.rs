@@ -232,6 +232,12 @@ fn options(parser: &mut Parser<'_>, has_name: bool) -> Result<(SequenceOptions, 
                     }
                 }
             });
+        } else if !has_name && is_word(parser, "sequence") {
+            parser.next_token();
+            if !word(parser, "name") || options.name.is_some() {
+                return parser.expected("SEQUENCE NAME once", parser.peek_token());
+            }
+            options.name = Some(parser.parse_object_name(false)?.to_string());
         } else if !option(parser, &mut options)? {
             return Ok((options, owned_by));
         }
@@ -359,7 +365,13 @@ pub(super) fn with_options_in_order(tokens: Vec<TokenWithSpan>) -> Result<Vec<To
 
 /// Options in the order that the other parser reads.
 fn written(options: &SequenceOptions) -> Result<String> {
-    let SequenceOptions { data_type, start, increment, min, max, cache, cycle, restart } = options;
+    let SequenceOptions { data_type, start, increment, min, max, cache, cycle, restart, name } = options;
+    if name.is_some() {
+        return Err(Error::Unsupported(
+            "SEQUENCE NAME is not for identities in CREATE TABLE; ALTER TABLE .. ALTER COLUMN .. ADD GENERATED has it"
+                .into(),
+        ));
+    }
     if data_type.is_some() || restart.is_some() {
         return Err(Error::Unsupported(
             "AS and RESTART are not for identities in CREATE TABLE: the column has a type, and START WITH says where \

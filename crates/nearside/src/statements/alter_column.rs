@@ -20,7 +20,8 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, fresh_name, quoted};
+use crate::run::stream::ResultStream;
+use crate::sql::{AnyStatement, KnownTables, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
@@ -60,6 +61,7 @@ pub(crate) fn alter(
         AlterColumnOperation::SetDefault { value } => {
             let field = Arc::clone(&table.base.schema.fields()[place]);
             let default = defaults::default_of(value, &field, running)?;
+            default.iter().try_for_each(|default| defaults::is_label(default, table.lengths.get(column)))?;
             let all = Arc::make_mut(&mut table.defaults);
             match default {
                 Some(default) => all.insert(column.to_string(), default),
@@ -159,7 +161,9 @@ fn set_type(
     };
     let lengths = Arc::make_mut(&mut changed.lengths);
     lengths.remove(&column);
-    lengths.extend(Length::of_column(&column, data_type)?.map(|length| (column.clone(), length)));
+    let context = running.plan_context();
+    let length = Length::of_column(&column, data_type, &|name| context.made_type(name))?;
+    lengths.extend(length.map(|length| (column.clone(), length)));
     changed.rules = Arc::new(rules::retyped(&changed, &column, running)?);
     let outputs = table.base.schema.fields().iter().enumerate().map(|(at, field)| match (at == place, using) {
         (true, Some(using)) => format!("({using})"),
@@ -217,6 +221,46 @@ pub(super) fn with_column(
     filled(plan?, changed, (&over, running))
 }
 
+/// A table in whose columns one label of their enum is called another way; `changed` is the table with the enum as it
+/// is then.
+///
+/// # Errors
+/// No memory.
+pub(super) fn with_labels(
+    table: &TableEntry,
+    changed: &TableEntry,
+    columns: &[String],
+    (from, to): (&str, &str),
+    running: &Arc<RunningStatement>,
+) -> Result<TableEntry> {
+    table.load_all(running)?;
+    let (state, name) = over(table, running)?;
+    let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
+    let (old, new) = (written::text(from), written::text(to));
+    let outputs = table.base.schema.fields().iter().map(|field| {
+        let column = quoted(field.name());
+        match columns.contains(field.name()) {
+            true => format!(
+                "arrow_cast(CASE {column}::text WHEN {old} THEN {new} ELSE {column}::text END, 'Utf8View') AS {column}"
+            ),
+            false => column,
+        }
+    });
+    let sql = format!("SELECT {} FROM {}", outputs.collect::<Vec<_>>().join(", "), written::name(&name));
+    let plan = AnyStatement::one(&sql)?.plan(&over.plan_context())?;
+    let mut changed = changed.clone();
+    for column in columns {
+        let Some(default) = changed.defaults.get(column).filter(|default| *default.text == *old) else { continue };
+        let field = changed.base.schema.field_with_name(column)?;
+        let default = defaults::kept(field, (&new, default.zone.as_deref()), running)?;
+        Arc::make_mut(&mut changed.defaults).insert(column.clone(), default);
+    }
+    let rows = query::run(plan, over, true)?;
+    let emptied = Arc::new(TableVersion::empty(&changed.base.schema));
+    let placement = Arc::new(changed.placement.emptied());
+    put(rows, &TableEntry { base: emptied, delta: None, placement, ..changed }, running)
+}
+
 /// The plan that gives the rows of one table to another, with these outputs, and the statement that runs it.
 fn filling(
     table: &TableEntry,
@@ -254,6 +298,11 @@ fn filled(
         return Err(Error::Internal("an INSERT planned to something else".into()));
     };
     let rows = query::run(Arc::unwrap_or_clone(dml.input), Arc::clone(over), true)?;
+    put(rows, changed, running)
+}
+
+/// A table with these rows.
+fn put(rows: ResultStream, changed: &TableEntry, running: &Arc<RunningStatement>) -> Result<TableEntry> {
     // They are staged as the table will keep them, but for conditions that rows which are there need not keep.
     let mut staged = changed.clone();
     let rules = Arc::make_mut(&mut staged.rules);

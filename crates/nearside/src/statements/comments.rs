@@ -33,7 +33,7 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
             let name = running.named(table)?;
             match running.catalog.get(&name) {
                 Some(Entry::Table(table)) => drop(column_index(&table.base.schema, column)?),
-                Some(Entry::Sequence(_)) | None => drop(running.catalog.table(&name)?),
+                Some(Entry::Sequence(_) | Entry::Type(_)) | None => drop(running.catalog.table(&name)?),
                 Some(other @ (Entry::View(_) | Entry::External(_))) => {
                     return Err(Error::Unsupported(format!(
                         "COMMENT ON COLUMN of {} is not supported; say it of '{}' as a whole",

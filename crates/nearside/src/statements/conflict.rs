@@ -439,13 +439,14 @@ fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> T
     let number = Arc::new(Field::new(fresh_name("row"), DataType::UInt64, true));
     let schema = Schema::new(fields.chain(beside).chain([number]).collect::<Vec<_>>());
     let name = Name { schema: table.name.schema.clone(), table: fresh_name("pairs") };
-    let lengths = columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), *table.lengths.get(c)?)));
+    let lengths =
+        columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), table.lengths.get(c)?.clone())));
     TableEntry {
         id: PAIRS_ID,
         name: Arc::new(name),
         base: Arc::new(TableVersion::empty(&schema)),
         delta: None,
-        lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), *length)).chain(lengths).collect()),
+        lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), length.clone())).chain(lengths).collect()),
         indexes: Arc::default(),
         // Defaults stay; nothing else is asked of a table without rows.
         ..table.clone()

@@ -32,14 +32,15 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, SequenceStatement, columns_of, fresh_name, lengths, option_pairs, plan_statement, quoted,
-    statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, fresh_name, lengths, option_pairs,
+    plan_statement, quoted, statements, take_placement, take_rules,
 };
 use crate::statements::allowed;
 use crate::statements::comments;
 use crate::statements::compiled::{Compiled, RowSchema};
 use crate::statements::default_values::default_value;
 use crate::statements::index;
+use crate::statements::like::Likeness;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Destination, read_options, write_options};
 use crate::statements::relations::within_a_transaction;
@@ -47,7 +48,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::{ddl, sequences};
+use crate::statements::{ddl, sequences, user_types};
 use crate::tables::sources::GivenSource;
 
 /// The file of an exported database that holds its statements.
@@ -404,6 +405,11 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     for schema in running.catalog.schemas().filter(|s| *s != crate::catalog::DEFAULT_SCHEMA) {
         script.push_str(&format!("CREATE SCHEMA {};\n", quoted(schema)));
     }
+    for (_, entry) in running.catalog.entries().filter(|(name, _)| !is_temporary(&name.schema)) {
+        if let Entry::Type(found) = entry {
+            script.push_str(&format!("{};\n", written::create_type(&found.of)));
+        }
+    }
     let (sequences, positions) = sequences::scripts(&running.catalog);
     sequences.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     let mut rows = 0;
@@ -429,7 +435,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 }
                 tables += 1;
             }
-            Entry::External(_) | Entry::View(_) | Entry::Sequence(_) => {}
+            Entry::External(_) | Entry::View(_) | Entry::Sequence(_) | Entry::Type(_) => {}
         }
     }
     for table in running.catalog.tables().filter(|table| lasting(&table.name.schema)) {
@@ -527,6 +533,7 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
             ) => sequences::run(&statement, &step),
             AnyStatement::Comment(of) => comments::comment(&of, &step),
+            AnyStatement::Type(statement @ TypeStatement::Create { .. }) => user_types::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(
                 SqlState::BadCopyFileFormat,
@@ -599,14 +606,14 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         other => other,
     };
     let rules = take_rules(&mut statement)?;
-    let lengths = lengths(&statement)?;
+    let lengths = lengths(&statement, &running.plan_context())?;
     let columns = columns_of(&statement).to_vec();
     let text = statement.to_string();
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => create_table(
             create,
             placement.as_deref(),
-            Definition { lengths, columns: &columns, rules: &rules },
+            Definition { lengths, columns: &columns, rules: &rules, likeness: Likeness::default() },
             running,
         ),
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {

@@ -196,6 +196,7 @@ fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Resu
         state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
         relations::none_refers_into(state, &schema)?;
         sequences::none_is_used_from_outside(state, &schema)?;
+        relations::no_type_is_used_from_outside(state, &schema)?;
         state.drop_schema(&schema, drop.cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))
@@ -222,6 +223,7 @@ fn remove(
                         match entry {
                             Entry::View(_) => "VIEW",
                             Entry::Sequence(_) => "SEQUENCE",
+                            Entry::Type(_) => "TYPE",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },
                         other = entry.described()
@@ -489,14 +491,15 @@ fn add_column(
     if table.base.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
-    let length = Length::of_column(field.name(), &column.data_type)?;
+    let context = running.plan_context();
+    let length = Length::of_column(field.name(), &column.data_type, &|name| context.made_type(name))?;
     let differs = default.as_ref().is_some_and(|default| default.expr.is_volatile());
     if differs || !written.generated.is_empty() || !written.numbered.is_empty() {
         add_filled_column(table, (&field, default, length), &written, sequences, running)?;
         return constraints::add_keys(table, field.name(), &keys, running);
     }
     let mut value = default.as_ref().map(|d| default_value(&d.expr, &field, running)).transpose()?;
-    if let (Some(length), Some(given)) = (length, &mut value)
+    if let (Some(length), Some(given)) = (&length, &mut value)
         && let Some(kept) = enforced_column(given, length, field.name())?
     {
         *given = kept;

@@ -17,6 +17,7 @@ use sqlparser::ast::{self, ColumnDef, ColumnOption, VisitMut, VisitorMut, visit_
 use sqlparser::parser::Parser;
 
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::lengths::Length;
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -90,6 +91,26 @@ pub(crate) fn default_of(
     }
     let zone = zone.filter(|_| has_zone(&expr) || matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
     Ok(Some(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) }))
+}
+
+/// Refuses a default that is written as a text and is no label of its column's enum.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn is_label(default: &ColumnDefault, length: Option<&Length>) -> Result<()> {
+    let Some(of) = length.and_then(Length::enum_type) else { return Ok(()) };
+    let value = match &default.expr {
+        Expr::Literal(value, _) => value,
+        Expr::Cast(cast) => match cast.expr.as_ref() {
+            Expr::Literal(value, _) => value,
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    match value.try_as_str().flatten() {
+        Some(text) => of.read(text).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Whether a text that an expression was written as is read as the same one.

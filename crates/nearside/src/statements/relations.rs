@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::lengths::Length;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
 use crate::catalog::privileges::Privileges;
@@ -128,6 +129,29 @@ pub(crate) fn none_refers_into(state: &CatalogState, schema: &str) -> Result<()>
     Ok(())
 }
 
+/// Refuses to drop a schema with a type that columns of other schemas' tables have.
+///
+/// # Errors
+/// There is one.
+pub(crate) fn no_type_is_used_from_outside(state: &CatalogState, schema: &str) -> Result<()> {
+    for table in state.tables().filter(|table| table.name.schema != schema) {
+        let of_schema = |(_, length): &(&String, &Length)| length.enum_type().is_some_and(|of| of.schema == schema);
+        if let Some((column, length)) = table.lengths.iter().find(of_schema) {
+            let of = length.enum_type().map_or_else(String::new, |of| of.shown());
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("column '{column}' of table '{}' is of type {of}; drop it first", table.name.shown()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The number of the enum that a column is of.
+fn enum_of(table: &TableEntry, column: &str) -> Option<u64> {
+    table.lengths.get(column).and_then(Length::enum_type).map(|of| of.id)
+}
+
 /// The error of TRUNCATE of a table that another one refers to.
 pub(crate) fn not_emptied(table: &TableEntry, child: &TableEntry, key: &ForeignKey) -> Error {
     Error::plan(
@@ -219,6 +243,16 @@ pub(crate) fn foreign_key(
         let from = table.base.schema.field(column_index(&table.base.schema, column)?).data_type();
         let into = parent.base.schema.field(column_index(&parent.base.schema, to)?).data_type();
         // Of numbers that are none of the other type a cast would make others.
+        let enums = (enum_of(table, column), enum_of(parent, to));
+        if enums.0 != enums.1 {
+            return Err(Error::plan(
+                SqlState::DatatypeMismatch,
+                format!(
+                    "column '{column}' cannot refer to '{to}' of table '{}': both have to be of one enum, or of none",
+                    parent.name.shown()
+                ),
+            ));
+        }
         let is_alike = from == into || from.is_integer() && into.is_integer() || from.is_string() && into.is_string();
         if !is_alike {
             return Err(Error::plan(

@@ -334,7 +334,12 @@ pub(crate) fn number(
     let name = |table_name: String| Name { schema: table.name.schema.clone(), table: table_name };
     let mut names = std::iter::once(usual.clone()).chain((1_u64..).map(|n| format!("{usual}{n}"))).map(name);
     let is_free = |name: &Name| running.catalog.get(name).is_none() && !taken.contains(name);
-    let name = names.find(is_free).ok_or_else(|| Error::Internal("no name is free".into()))?;
+    let name = match &numbered.options.name {
+        Some(text) => Some(name_of_text(text)?)
+            .filter(is_free)
+            .ok_or_else(|| Error::Exists { kind: "sequence", name: text.clone() })?,
+        None => names.find(is_free).ok_or_else(|| Error::Internal("no name is free".into()))?,
+    };
     let mut sequence = new_sequence(&numbered.options, running)?;
     sequence.owner = Some(SequenceOwner { table: table.id, column: numbered.column.clone() });
     let field = table.base.schema.field_with_name(&numbered.column)?.clone();

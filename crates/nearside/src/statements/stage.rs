@@ -40,7 +40,7 @@ fn lengths_of(table: &TableEntry) -> (Vec<Option<Length>>, Vec<String>) {
     let mut lengths = (Vec::new(), Vec::new());
     if !table.lengths.is_empty() {
         for field in table.base.schema.fields() {
-            lengths.0.push(table.lengths.get(field.name()).copied());
+            lengths.0.push(table.lengths.get(field.name()).cloned());
             lengths.1.push(field.name().clone());
         }
     }

@@ -42,6 +42,7 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{WrittenRules, normalised};
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::like::Likeness;
 use crate::statements::placement::resolved;
 use crate::statements::relations::{foreign_key, is_referred_to_by_none, not_beside_statements};
 use crate::statements::returning::Returned;
@@ -594,6 +595,8 @@ pub(crate) struct Definition<'a> {
     pub columns: &'a [ColumnDef],
     /// What of them was taken off.
     pub rules: &'a WrittenRules,
+    /// What it gets of tables that it is like.
+    pub likeness: Likeness,
 }
 
 /// CREATE TABLE and CREATE TABLE AS.
@@ -602,7 +605,7 @@ pub(crate) struct Definition<'a> {
 pub(crate) fn create_table(
     create: CreateMemoryTable,
     placement: Option<&str>,
-    Definition { lengths, columns, rules: written }: Definition<'_>,
+    Definition { lengths, columns, rules: written, likeness }: Definition<'_>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     let name = running.new_name(&create.name, create.temporary)?;
@@ -626,7 +629,10 @@ pub(crate) fn create_table(
         }
     }
     table.lengths = lengths.unwrap_or_else(|| of_query(input.schema().as_arrow()));
+    table.defaults.iter().try_for_each(|(column, default)| defaults::is_label(default, table.lengths.get(column)))?;
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
+    Arc::make_mut(&mut table.indexes).extend(likeness.indexes);
+    table.comments = Arc::new(likeness.comments);
     name_keys(&mut table, &written.key_names, running)?;
     rules::put(&mut table, written, running)?;
     for key in &written.foreign_keys {

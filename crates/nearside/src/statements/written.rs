@@ -6,13 +6,15 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
+use crate::catalog::lengths::{Length, of_query};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
+use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::sql::quoted;
+use crate::sql::{AnyStatement, Including, quoted};
 use crate::statements::types;
 
 /// A table's name, quoted.
@@ -44,15 +46,85 @@ pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) 
     }
 }
 
+/// The lines of a CREATE TABLE that make what `(LIKE table ..)` asks for.
+///
+/// # Errors
+/// Types that SQL has no name for.
+pub(crate) fn lines_like(
+    table: &TableEntry,
+    including: Including,
+    running: &Arc<RunningStatement>,
+) -> Result<Vec<String>> {
+    let types =
+        table.base.schema.fields().iter().map(|field| named_type(field, running)).collect::<Result<Vec<_>>>()?;
+    Ok(lines(table, &types, (including, false), running))
+}
+
+/// The columns of a view, or of files, as a CREATE TABLE has them.
+///
+/// # Errors
+/// Types that SQL has no name for.
+pub(crate) fn columns_of_view(of: &Name, running: &Arc<RunningStatement>) -> Result<Vec<String>> {
+    let plan = AnyStatement::one(&format!("SELECT * FROM {}", name(of)))?.plan(&running.plan_context())?;
+    let schema = storage::surface_schema(plan.schema().as_arrow());
+    let lengths = of_query(plan.schema().as_arrow());
+    let column = |field: &Arc<Field>| {
+        let data_type = match lengths.get(field.name()) {
+            Some(length) => length_name(length),
+            None => named_type(field, running)?,
+        };
+        Ok(format!("{} {data_type}", quoted(field.name())))
+    };
+    schema.fields().iter().map(column).collect()
+}
+
+fn named_type(field: &Field, running: &Arc<RunningStatement>) -> Result<String> {
+    type_name(field.data_type(), running).ok_or_else(|| {
+        Error::Unsupported(format!(
+            "column '{}' has a type that SQL has no name for; LIKE cannot make it",
+            field.name()
+        ))
+    })
+}
+
+/// How a length, JSON or an enum stands behind a column's name.
+fn length_name(length: &Length) -> String {
+    length.enum_type().map_or_else(|| length.sql(), |of| type_name_of(of))
+}
+
 fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStatement>) -> Result<String> {
+    let all = Including {
+        comments: false,
+        constraints: true,
+        defaults: true,
+        generated: true,
+        identity: true,
+        indexes: true,
+    };
+    let lines = lines(table, types, (all, true), running);
+    Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
+}
+
+/// `keeps_names`: whether keys are called as they are, not as those of another table are usually.
+fn lines(
+    table: &TableEntry,
+    types: &[String],
+    (including, keeps_names): (Including, bool),
+    running: &Arc<RunningStatement>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for (field, data_type) in table.base.schema.fields().iter().zip(types) {
-        let length = table.lengths.get(field.name()).map(|length| length.sql());
+        let length = table.lengths.get(field.name());
+        let length = length.map(length_name);
         let mut line = format!("{} {}", quoted(field.name()), length.as_ref().unwrap_or(data_type));
         if !field.is_nullable() {
             line.push_str(" NOT NULL");
         }
         if let Some(always) = table.rules.identities.get(field.name()) {
+            if !including.identity {
+                lines.push(line);
+                continue;
+            }
             let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
             let owned = running.catalog.owned_by(table.id, Some(field.name()));
             // The name stands in the default as it was chosen for it.
@@ -61,26 +133,28 @@ fn with_types(table: &TableEntry, types: &[String], running: &Arc<RunningStateme
             let options = own.map_or_else(String::new, |(_, sequence)| format!(" ({})", sequence.spec));
             line.push_str(&format!(" GENERATED {when} AS IDENTITY{options}"));
         } else if let Some(computed) = table.rules.generated.get(field.name()) {
-            line.push_str(&format!(" GENERATED ALWAYS AS ({}) STORED", computed.text));
-        } else if let Some(default) = table.defaults.get(field.name()) {
+            if including.generated {
+                line.push_str(&format!(" GENERATED ALWAYS AS ({}) STORED", computed.text));
+            }
+        } else if let Some(default) = table.defaults.get(field.name()).filter(|_| including.defaults) {
             line.push_str(&format!(" DEFAULT {}", default.text));
         }
         lines.push(line);
     }
-    for index in table.indexes.iter() {
+    for index in table.indexes.iter().filter(|_| including.indexes) {
         let key = match index.origin {
             Origin::PrimaryKey => "PRIMARY KEY",
             Origin::Unique => "UNIQUE",
             Origin::Created => continue,
         };
-        let named = match index.name == index.usual_name(&table.name.table) {
+        let named = match !keeps_names || index.name == index.usual_name(&table.name.table) {
             true => String::new(),
             false => format!("CONSTRAINT {} ", quoted(&index.name)),
         };
         lines.push(format!("{named}{key} ({})", columns(&index.columns)));
     }
-    lines.extend(table.rules.checks.iter().filter(|check| check.is_valid).map(check));
-    Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
+    lines.extend(table.rules.checks.iter().filter(|check| check.is_valid && including.constraints).map(check));
+    lines
 }
 
 fn check(check: &Check) -> String {
@@ -123,6 +197,17 @@ pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String>
     })
 }
 
+/// `CREATE TYPE` of an enum.
+pub(crate) fn create_type(of: &EnumType) -> String {
+    let labels: Vec<String> = of.labels.iter().map(|label| text(label)).collect();
+    format!("CREATE TYPE {} AS ENUM ({})", type_name_of(of), labels.join(", "))
+}
+
+/// An enum's name as a statement needs it, wherever it runs.
+fn type_name_of(of: &EnumType) -> String {
+    name(&Name { schema: of.schema.clone(), table: of.name.clone() })
+}
+
 /// `COMMENT ON` for all that was said of what a name stands for.
 pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
     let kind = match entry {
@@ -130,6 +215,7 @@ pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
         Entry::View(_) => "VIEW",
         Entry::External(_) => "FOREIGN TABLE",
         Entry::Sequence(_) => "SEQUENCE",
+        Entry::Type(_) => "TYPE",
     };
     let statement = |(part, said): (Option<(Part, &str)>, &str)| {
         let what = match part {

@@ -153,7 +153,7 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     let computed = |(column, table): (&String, Option<&Arc<TableEntry>>)| {
         table?.rules.generated.get(column).map(|computed| computed.text.to_string())
     };
-    let length = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.lengths.get(column).copied();
+    let length = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.lengths.get(column).cloned();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
@@ -165,8 +165,7 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
         .number(
             "character_maximum_length",
-            each_of()
-                .map(|of| length(of).filter(|length| length.json_name().is_none()).map(|length| length.chars as u64)),
+            each_of().map(|of| length(of).filter(|length| !length.is_of_type()).map(|length| length.chars as u64)),
         )
         .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
         .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
@@ -196,6 +195,7 @@ fn type_name(data_type: &DataType, length: Option<Length>) -> String {
             "numeric"
         }
         of if of.is_string() => match length {
+            Some(length) if length.enum_type().is_some() => "USER-DEFINED",
             Some(length) if length.json_name().is_some() => length.json_name().unwrap_or("json"),
             Some(length) if length.is_fixed() => "character",
             Some(_) => "character varying",

@@ -105,6 +105,57 @@ fn rights_are_there_again() {
 }
 
 #[test]
+fn enums_are_there_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, backup, script) = (place.path().join("db"), place.path().join("backup"), place.path().join("script"));
+    let session = opened(&folder);
+    session
+        .execute(
+            "CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE SCHEMA s;
+             CREATE TYPE s.\"Odd one\" AS ENUM ('it''s', 'b');
+             CREATE TABLE t (id INT PRIMARY KEY, m mood, o s.\"Odd one\" DEFAULT 'it''s'); CREATE INDEX ON t (m);
+             CREATE TABLE c (m mood DEFAULT 'happy'::mood CHECK (m > 'sad' AND m <> 'sad'::mood));
+             INSERT INTO t (id, m) VALUES (1, 'happy'); INSERT INTO t VALUES (2, 'sad', 'b'); CHECKPOINT;
+             ALTER TYPE mood ADD VALUE 'ok' BEFORE 'happy';
+             INSERT INTO t (id, m) VALUES (3, 'ok'); ALTER TYPE mood RENAME VALUE 'ok' TO 'fine';
+             COMMENT ON TYPE mood IS 'how it is'; CREATE TYPE short AS ENUM ('a'); DROP TYPE short;
+             BEGIN; CREATE TYPE made AS ENUM ('x', 'y'); CREATE TABLE u (c made); INSERT INTO u VALUES ('y'), ('x');
+             COMMIT;
+             BEGIN; CREATE TYPE undone AS ENUM ('z'); ALTER TYPE mood ADD VALUE 'never'; ROLLBACK",
+        )
+        .unwrap();
+    let all = |session: &Session| {
+        let labels = "SELECT typname, enumlabel FROM pg_enum JOIN pg_type t ON t.oid = enumtypid
+                      ORDER BY typname, enumsortorder";
+        (
+            rows(session, labels),
+            rows(session, "SELECT m, o FROM t ORDER BY m"),
+            rows(session, "SELECT c FROM u ORDER BY c"),
+            rows(session, "SELECT obj_description('mood'::regtype::oid, 'pg_type')"),
+        )
+    };
+    let wanted = all(&session);
+    assert_eq!(wanted.0.len(), 7);
+    let moods: Vec<&str> = wanted.1.iter().map(|row| row[0].as_str()).collect();
+    assert_eq!(moods, ["sad", "fine", "happy"]);
+    assert_eq!(wanted.3[0][0], "how it is");
+    session.execute(&format!("BACKUP DATABASE TO '{}'", backup.display())).unwrap();
+    session.execute(&format!("EXPORT DATABASE '{}'", script.display())).unwrap();
+    drop(session);
+    for _ in 0..2 {
+        // By the log's records first, then by the checkpoint that opening makes of them.
+        assert_eq!(all(&opened(&folder)), wanted);
+    }
+    assert_eq!(all(&opened(&backup)), wanted);
+    assert!(
+        fails(&opened(&folder), "INSERT INTO t (id, m) VALUES (4, 'ok')").contains("'ok' is no label of enum mood")
+    );
+    let again = database().session();
+    again.execute(&format!("IMPORT DATABASE '{}'", script.display())).unwrap();
+    assert_eq!(all(&again), wanted);
+}
+
+#[test]
 fn roles_are_there_again() {
     let place = tempfile::tempdir().unwrap();
     let (folder, backup) = (place.path().join("db"), place.path().join("backup"));

@@ -186,7 +186,7 @@ pub fn of_binary(oid: u32, bytes: &[u8], data_type: &DataType) -> Result<ScalarV
         types::OID => ScalarValue::UInt32(Some(number!(u32))),
         types::FLOAT4 => ScalarValue::Float32(Some(number!(f32))),
         types::FLOAT8 => ScalarValue::Float64(Some(number!(f64))),
-        types::TEXT | types::VARCHAR | types::BPCHAR | types::UNKNOWN | types::JSON | 18 | 19 => {
+        types::TEXT | types::VARCHAR | types::BPCHAR | types::UNKNOWN | types::JSON | 18 | 19 | types::FIRST_MADE.. => {
             ScalarValue::Utf8View(Some(text(bytes)?.into()))
         }
         types::JSONB => match bytes.split_first() {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
 use nearside_server::Server;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{Kind, Type};
 use tokio_postgres::{Client, NoTls};
 
 use crate::wire::server;
@@ -21,6 +21,29 @@ fn with_client<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F) {
     let (server, _) = server();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async { test(connected(&server).await).await });
+}
+
+#[test]
+fn enums_are_types_of_their_own() {
+    with_client(async |client| {
+        client
+            .batch_execute(
+                "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE TABLE people (name TEXT, feels mood); \
+                 INSERT INTO people VALUES ('Ann', 'happy'), ('Bob', 'sad'), ('Cyd', 'ok')",
+            )
+            .await
+            .unwrap();
+        let rows = client.query("SELECT feels, name FROM people ORDER BY feels DESC", &[]).await.unwrap();
+        let told = rows[0].columns()[0].type_();
+        assert_eq!(told.name(), "mood");
+        assert_eq!(*told.kind(), Kind::Enum(["sad", "ok", "happy"].map(String::from).to_vec()));
+        let names: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
+        assert_eq!(names, ["Ann", "Cyd", "Bob"]);
+        let found = client.query("SELECT name FROM people WHERE feels < $1", &[&"ok"]).await.unwrap();
+        assert_eq!(found[0].get::<_, &str>(0), "Bob");
+        let error = client.query("SELECT name FROM people WHERE feels = $1", &[&"angry"]).await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("22P02"));
+    });
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::sql::normalised;
 use crate::sql::rules::{is_stored, serial};
+use crate::sql::table_like::is_mark;
 
 pub(super) fn table(create: &CreateTable) -> Result<()> {
     known_fields(create);
@@ -234,7 +235,7 @@ fn options(options: &CreateTableOptions) -> Result<()> {
 
 pub(super) fn column(column: &ColumnDef) -> Result<()> {
     let ColumnDef { name: _, data_type, options } = column;
-    if serial(data_type).is_none() {
+    if serial(data_type).is_none() && !is_mark(column) {
         types::of_column(data_type)?;
     }
     options.iter().try_for_each(|ColumnOptionDef { name: _, option }| column_option(option))

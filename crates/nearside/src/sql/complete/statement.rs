@@ -6,7 +6,7 @@ use sqlparser::ast::{
 };
 
 use super::expression::{expr, exprs};
-use super::{create, query, refuse, refused_text, types, write};
+use super::{create, query, refuse, refused, refused_text, types, write};
 use crate::error::Result;
 
 pub(super) fn statement(of: &Statement) -> Result<()> {
@@ -73,6 +73,10 @@ fn shown(of: &Statement) -> Result<()> {
         Statement::Savepoint { name: _ } | Statement::ReleaseSavepoint { name: _ } => Ok(()),
         // `ddl` refuses them, and says what there is instead.
         Statement::CreateDatabase { .. } | Statement::CreateFunction(_) | Statement::DropFunction(_) => Ok(()),
+        Statement::CreateDomain(_) | Statement::DropDomain(_) => {
+            Err(refused("CREATE or DROP DOMAIN; give columns its type, with NOT NULL, DEFAULT and CHECK"))
+        }
+        Statement::CreateMacro { .. } => Err(refused("CREATE MACRO; write what it stands for where it is called")),
         other => Err(refused_text("this statement", other)),
     }
 }

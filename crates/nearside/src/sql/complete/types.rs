@@ -7,6 +7,7 @@ use sqlparser::ast::{
 use super::{refuse, refused, refused_text};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::sql::may_be_made;
 
 pub(super) fn data_type(of: &DataType) -> Result<()> {
     match of {
@@ -85,6 +86,8 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::Uuid => Ok(()),
         // Told by their names, where they are no columns'.
         DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
+        // What the catalog has.
+        DataType::Custom(name, modifiers) if modifiers.is_empty() && may_be_made(name) && !is_refused(name) => Ok(()),
         DataType::Timestamp(digits, _) => {
             let between = !matches!(digits, None | Some(0 | 3 | 6 | 9));
             refuse(&[(between, "this precision of TIMESTAMP; use TIMESTAMP(0), (3), (6) or (9)")])
@@ -111,6 +114,39 @@ fn is_named(name: &ObjectName) -> bool {
         None => ["oid", "name"].contains(&ident.value.to_lowercase().as_str()),
         Some(_) => ident.value == "char",
     }
+}
+
+/// Whether a name is that of a type which PostgreSQL has from the beginning, and which is not here.
+fn is_refused(name: &ObjectName) -> bool {
+    const NAMES: [&str; 24] = [
+        "xml",
+        "money",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "point",
+        "line",
+        "lseg",
+        "box",
+        "path",
+        "polygon",
+        "circle",
+        "tsvector",
+        "tsquery",
+        "bit",
+        "varbit",
+        "int4range",
+        "int8range",
+        "numrange",
+        "daterange",
+        "tsrange",
+        "tstzrange",
+        "xid8",
+    ];
+    let [part] = name.0.as_slice() else { return false };
+    part.as_ident()
+        .is_some_and(|ident| ident.quote_style.is_none() && NAMES.contains(&ident.value.to_lowercase().as_str()))
 }
 
 /// The type of a column, which a table keeps.

@@ -107,6 +107,7 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
         (Entry::View(a), Entry::View(b)) => Arc::ptr_eq(a, b),
         (Entry::External(a), Entry::External(b)) => Arc::ptr_eq(a, b),
         (Entry::Sequence(a), Entry::Sequence(b)) => Arc::ptr_eq(a, b),
+        (Entry::Type(a), Entry::Type(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::numbers::Numbers;
 use super::relations::index_definition;
-use super::types;
 use super::world::{Of, Relation, World};
 use super::{comments, constraints};
+use super::{made_types, types};
 use crate::catalog::privileges::{PUBLIC, Privileges};
 use crate::catalog::rights::Thing;
 use crate::catalog::roles::Role;
@@ -112,7 +112,7 @@ impl Answers for OfCatalog {
                     Some(Fact::Number(modifier)) => Some(*modifier),
                     _ => None,
                 };
-                number(args).map(|oid| types::format_type(oid, modifier)).into()
+                number(args).map(|oid| made_types::format_type(oid, modifier, &self.world())).into()
             }
             "pg_get_userbyid" => match number(args) {
                 Some(oid) => match self.role_name(oid) {
@@ -122,9 +122,7 @@ impl Answers for OfCatalog {
                 None => Fact::Null,
             },
             "pg_table_is_visible" => number(args).and_then(|oid| self.is_visible(oid)).into(),
-            "pg_type_is_visible" => {
-                number(args).map(|oid| u32::try_from(oid).ok().and_then(types::of).is_some()).into()
-            }
+            "pg_type_is_visible" => number(args).map(|oid| made_types::is_visible(oid, &self.world())).into(),
             question if question.ends_with("_is_visible") => true.into(),
             // Expressions are kept as texts.
             "pg_get_expr" => match args.first() {
@@ -235,7 +233,13 @@ impl OfCatalog {
                 let (schema, name) = parts(text)?;
                 world.named(schema.as_deref(), &name).map(|of| of.oid)
             }
-            "regtype" => types::by_name(text),
+            "regtype" => match types::by_name(text) {
+                Some(oid) => Some(oid),
+                None => {
+                    let (schema, name) = parts(text)?;
+                    made_types::named(schema.as_deref(), &name, &world)
+                }
+            },
             "regnamespace" => Some(world.numbers.schema(&parts(text)?.1)).filter(|number| *number != 0),
             _ => self.state.roles().get(&parts(text)?.1).map(|role| role.id),
         })
@@ -301,7 +305,7 @@ impl OfCatalog {
                 Some(true) => ident(name),
                 _ => format!("{}.{}", ident(schema), ident(name)),
             }),
-            "regtype" => u32::try_from(number).ok().and_then(types::of).map(|_| types::format_type(number, None)),
+            "regtype" => made_types::is_known(number, &world).then(|| made_types::format_type(number, None, &world)),
             "regnamespace" => {
                 let all = self.state.schemas().chain([PG_CATALOG, INFORMATION_SCHEMA, SYSTEM_SCHEMA]);
                 all.map(|schema| (schema, world.numbers.schema(schema)))

@@ -8,6 +8,7 @@ use crate::catalog::comments::Part;
 /// The numbers of the tables that things are in.
 const CLASS: u32 = 1259;
 const CONSTRAINT: u32 = 2606;
+const TYPE: u32 = 1247;
 
 struct Said<'a> {
     of: u32,
@@ -22,6 +23,7 @@ fn all<'a>(world: &World<'a>) -> Vec<Said<'a>> {
         let own = world.numbers.entry(name, entry);
         for (part, text) in entry.comments().all() {
             let (of, class, column) = match (part, entry) {
+                (None, Entry::Type(_)) => (own, TYPE, 0),
                 (None, _) => (own, CLASS, 0),
                 (Some((Part::Column, column)), Entry::Table(table)) => (own, CLASS, place(table, column)),
                 (Some((Part::Index, index)), _) => (world.numbers.relation(&name.schema, index), CLASS, 0),
@@ -55,6 +57,7 @@ pub(super) fn of(number: i64, class: Option<&str>, column: i64, world: &World<'_
         None => None,
         Some("pg_class") => Some(CLASS),
         Some("pg_constraint") => Some(CONSTRAINT),
+        Some("pg_type") => Some(TYPE),
         Some(_) => return None,
     };
     let is_it = |said: &&Said<'_>| {

@@ -12,6 +12,7 @@ mod answers;
 mod comments;
 mod constraints;
 mod layout;
+mod made_types;
 mod numbers;
 mod relations;
 mod roles;
@@ -90,7 +91,8 @@ pub(super) fn table(
         "pg_depend" => relations::pg_depend(&world),
         "pg_description" => comments::pg_description(&world),
         "pg_constraint" => constraints::pg_constraint(&world),
-        "pg_type" => types::pg_type(),
+        "pg_type" => made_types::pg_type(&world),
+        "pg_enum" => made_types::pg_enum(&world),
         "pg_opclass" => types::pg_opclass(),
         "pg_database" => server::pg_database(of.state),
         "pg_default_acl" => server::pg_default_acl(&world),

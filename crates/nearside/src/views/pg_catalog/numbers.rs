@@ -36,6 +36,7 @@ enum Kind {
     Constraint,
     Default,
     Function,
+    Label,
 }
 
 type Key = (Kind, String, String);
@@ -81,6 +82,10 @@ impl Numbers {
         for (name, entry) in state.entries() {
             match entry {
                 Entry::View(_) | Entry::External(_) => add(Kind::Relation, &name.schema, &name.table),
+                Entry::Type(found) => {
+                    let of = format!("{}\0{}", name.schema, name.table);
+                    found.of.labels.iter().for_each(|label| add(Kind::Label, &of, label));
+                }
                 Entry::Table(_) | Entry::Sequence(_) => {}
             }
         }
@@ -126,6 +131,7 @@ impl Numbers {
         match entry {
             Entry::Table(table) => of_id(table.id),
             Entry::Sequence(sequence) => of_id(sequence.id),
+            Entry::Type(found) => found.of.oid(),
             Entry::View(_) | Entry::External(_) => self.of(Kind::Relation, &name.schema, &name.table),
         }
     }
@@ -156,6 +162,11 @@ impl Numbers {
     /// That of a column's default.
     pub(super) fn default(&self, table: &TableEntry, column: &str) -> u32 {
         self.of(Kind::Default, &within(table), column)
+    }
+
+    /// That of a label of an enum.
+    pub(super) fn label(&self, of: &Name, label: &str) -> u32 {
+        self.of(Kind::Label, &format!("{}\0{}", of.schema, of.table), label)
     }
 
     /// A function's.

@@ -25,7 +25,7 @@ pub(super) struct Known {
     /// Its collation.
     pub collation: u32,
     /// What its functions begin with.
-    functions: &'static str,
+    pub functions: &'static str,
 }
 
 /// PostgreSQL's numbers, of the types that there are here or that its tables have.
@@ -89,7 +89,7 @@ pub(super) const KNOWN: [Known; 36] = [
     known(4096, "regrole", "regrole", (4, true), ("N", false), 4097, ("i", "p")),
 ];
 
-const fn known(
+pub(super) const fn known(
     oid: u32,
     name: &'static str,
     sql: &'static str,
@@ -208,7 +208,7 @@ pub(super) fn pg_opclass() -> Vec<Row> {
     KNOWN.iter().filter(|of| of.kind == "b").map(row).collect()
 }
 
-/// `pg_type`.
+/// `pg_type`, of PostgreSQL's types.
 pub(super) fn pg_type() -> Vec<Row> {
     let own = KNOWN.iter().map(|of| row(of, of.oid, of.name.into(), of.array, of.element));
     let arrays = KNOWN.iter().filter(|of| of.array != 0).map(|of| {
@@ -237,7 +237,7 @@ pub(super) fn pg_type() -> Vec<Row> {
     own.chain(arrays).collect()
 }
 
-fn row(of: &Known, oid: u32, name: String, array: u32, element: u32) -> Row {
+pub(super) fn row(of: &Known, oid: u32, name: String, array: u32, element: u32) -> Row {
     let prefix = if of.functions.is_empty() { of.name } else { of.functions };
     vec![
         ("oid", oid.into()),

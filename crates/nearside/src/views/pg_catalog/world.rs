@@ -99,6 +99,11 @@ impl<'a> World<'a> {
         World { state, numbers, system, path }
     }
 
+    /// Where names without a schema are looked up, in order.
+    pub(super) fn path(&self) -> &[String] {
+        self.path
+    }
+
     /// Everything that `pg_class` has.
     pub(super) fn relations(&self) -> Vec<Relation<'_>> {
         let mut all = Vec::new();
@@ -108,6 +113,7 @@ impl<'a> World<'a> {
                 Entry::View(view) => Of::View(view),
                 Entry::External(_) => Of::External,
                 Entry::Sequence(sequence) => Of::Sequence(sequence),
+                Entry::Type(_) => continue,
             };
             let oid = self.numbers.entry(name, entry);
             all.push(Relation { oid, schema: &name.schema, name: &name.table, of });
