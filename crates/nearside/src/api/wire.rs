@@ -152,6 +152,11 @@ impl Session {
 }
 
 impl Prepared {
+    /// The same statement, run by this session: a [part](Session::part) of the one that has prepared it.
+    pub fn run_by(&self, session: &Session) -> Prepared {
+        Prepared { session: session.clone(), template: Arc::clone(&self.template) }
+    }
+
     /// Names and types of the rows that the statement gives; `None` where it gives none.
     ///
     /// # Errors
