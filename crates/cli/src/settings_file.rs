@@ -181,7 +181,8 @@ mod tests {
     fn every_setting_is_read() {
         let file = read(
             "database = 'shop'\nlisten = ['127.0.0.1:0']\nhttp = ['127.0.0.1:1']\nflight = ['127.0.0.1:2']\n\
-             reader_timeout = 7\nlog_format = 'json'\nlog_connections = true\nsocket = '/run'\nconnections = 7\nthreads = 2\n\
+             reader_timeout = 7\nlog_format = 'json'\nlog_connections = true\n\
+             socket = '/run'\nconnections = 7\nthreads = 2\n\
              memory = '1GiB'\ndrain = 3\ntls_cert = 'a'\ntls_key = 'b'\n\
              [[access]]\nfrom = '10.0.0.0/8'\nrole = 'ann'\ntls = true\nmethod = 'scram'\n\
              [[access]]\nfrom = 'any'\nmethod = 'reject'\n",
@@ -222,7 +223,9 @@ mod tests {
         let file = read(PACKAGED).unwrap();
         assert_eq!(file.database.as_deref(), Some(Path::new("/var/lib/nearside/data")));
         // What is commented out is a setting too.
-        let all: String = PACKAGED.lines().map(|line| line.strip_prefix('#').filter(|text| !text.starts_with(' ')))
+        let all: String = PACKAGED
+            .lines()
+            .map(|line| line.strip_prefix('#').filter(|text| !text.starts_with(' ')))
             .zip(PACKAGED.lines())
             .map(|(without, line)| format!("{}\n", without.unwrap_or(line)))
             .collect();

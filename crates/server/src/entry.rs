@@ -112,12 +112,7 @@ impl Entry {
         }
     }
 
-    async fn with_password(
-        &self,
-        said: Credentials,
-        from: Whence,
-        shared: &Arc<Shared>,
-    ) -> Result<Admitted, Refused> {
+    async fn with_password(&self, said: Credentials, from: Whence, shared: &Arc<Shared>) -> Result<Admitted, Refused> {
         let Credentials { user, password } = said;
         let hash = hash_of(&shared.secret, &user, &password);
         let remembered = self.0.lock().get(&hash).cloned();

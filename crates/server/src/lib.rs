@@ -2,7 +2,8 @@
 //!
 //! [`Server`] listens and serves. Below it: `wire` has the messages, `values` what values look like on the wire,
 //! `statement` and `copy` what of a statement's text the wire has to know, `connection` what a connection does, `http`
-//! and `flight` the other doors. The engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has the whole.
+//! and `flight` the other doors. The engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has
+//! the whole.
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {

@@ -21,8 +21,8 @@ pub fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
         false => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{address} can be reached by other machines, and nothing would be encrypted there: give a certificate and \
-                 its key, or listen on an address of this machine alone, like 127.0.0.1:8080"
+                "{address} can be reached by other machines, and nothing would be encrypted there: give a certificate \
+                 and its key, or listen on an address of this machine alone, like 127.0.0.1:8080"
             ),
         )),
     }

@@ -149,7 +149,8 @@ impl Server {
         let http = Arc::new(Http(Arc::new(Live::new(Arc::clone(&shared), stopped.clone()))));
         let flight = Arc::new(Flight::new(Arc::clone(&shared), stopped.clone()));
         let of_http = |address: &SocketAddr| listen(*address, Arc::clone(&http), places[0].clone(), stopped.clone());
-        let of_flight = |address: &SocketAddr| listen(*address, Arc::clone(&flight), places[1].clone(), stopped.clone());
+        let of_flight =
+            |address: &SocketAddr| listen(*address, Arc::clone(&flight), places[1].clone(), stopped.clone());
         let http = options.http.iter().map(of_http).collect::<io::Result<_>>()?;
         let flight = options.flight.iter().map(of_flight).collect::<io::Result<_>>()?;
         drop(_in_runtime);

@@ -115,9 +115,9 @@ fn tables(session: &Session, asked: CommandGetTables) -> Result<RecordBatch, Fau
         }
         let columns = match with_columns {
             false => None,
-            true => session
-                .prepare_as(&format!("SELECT * FROM {}.{}", quoted(&schema), quoted(&table)), &[])?
-                .columns()?,
+            true => {
+                session.prepare_as(&format!("SELECT * FROM {}.{}", quoted(&schema), quoted(&table)), &[])?.columns()?
+            }
         };
         let columns = columns.unwrap_or_else(|| Arc::new(Schema::empty()));
         all.append(DATABASE_NAME, schema, table, kind, &columns).map_err(unsendable)?;
@@ -196,8 +196,10 @@ fn foreign(session: &Session, of: Between) -> Result<RecordBatch, Fault> {
          CASE k.confupdtype WHEN 'c' THEN 0 WHEN 'r' THEN 1 WHEN 'n' THEN 2 WHEN 'd' THEN 4 ELSE 3 END, \
          CASE k.confdeltype WHEN 'c' THEN 0 WHEN 'r' THEN 1 WHEN 'n' THEN 2 WHEN 'd' THEN 4 ELSE 3 END \
          FROM pg_catalog.pg_constraint k \
-         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
-         JOIN pg_catalog.pg_class tc ON tc.oid = k.confrelid JOIN pg_catalog.pg_namespace tn ON tn.oid = tc.relnamespace \
+         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid \
+         JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
+         JOIN pg_catalog.pg_class tc ON tc.oid = k.confrelid \
+         JOIN pg_catalog.pg_namespace tn ON tn.oid = tc.relnamespace \
          CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS o (own, other, place) \
          JOIN pg_catalog.pg_attribute fa ON fa.attrelid = k.conrelid AND fa.attnum = o.own \
          JOIN pg_catalog.pg_attribute ta ON ta.attrelid = k.confrelid AND ta.attnum = o.other \

@@ -118,10 +118,9 @@ pub async fn ingest(
                 next = rows.next().await?;
             }
             let (of, names) = (Arc::clone(&wanted), Arc::clone(&names));
-            written += blocking(&caller.session, shared, move |session| {
-                Ok(session.append(&of.table, &names, &collected)?)
-            })
-            .await?;
+            written +=
+                blocking(&caller.session, shared, move |session| Ok(session.append(&of.table, &names, &collected)?))
+                    .await?;
         }
         Ok(i64::try_from(written).unwrap_or(i64::MAX))
     };

@@ -83,12 +83,7 @@ pub async fn columns_of(handle: &[u8], caller: &Arc<Caller>, shared: &Arc<Shared
 ///
 /// # Errors
 /// There is no statement of that name; rows that are too many bytes, or not as they should be.
-pub async fn bind(
-    handle: &[u8],
-    mut rows: Incoming,
-    caller: &Arc<Caller>,
-    shared: &Arc<Shared>,
-) -> Result<(), Fault> {
+pub async fn bind(handle: &[u8], mut rows: Incoming, caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<(), Fault> {
     let statement = caller.statement(handle)?;
     let mut all = Vec::new();
     let mut bytes = 0;

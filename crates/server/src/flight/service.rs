@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{
-    Any, ActionBeginSavepointResult, ActionBeginTransactionResult, ActionCancelQueryResult, Command,
+    ActionBeginSavepointResult, ActionBeginTransactionResult, ActionCancelQueryResult, Any, Command,
     DoPutPreparedStatementResult, DoPutUpdateResult, ProstMessageExt,
 };
 use arrow_flight::{
@@ -52,12 +52,7 @@ type Many<T> = BoxStream<'static, Result<T, Status>>;
 
 impl Service {
     /// Of a connection.
-    pub fn new(
-        shared: Arc<Shared>,
-        sessions: Arc<Sessions>,
-        line: Arc<Line>,
-        stop: watch::Receiver<Stop>,
-    ) -> Service {
+    pub fn new(shared: Arc<Shared>, sessions: Arc<Sessions>, line: Arc<Line>, stop: watch::Receiver<Stop>) -> Service {
         Service { shared, sessions, line, stop }
     }
 

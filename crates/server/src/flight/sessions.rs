@@ -264,12 +264,7 @@ impl Sessions {
     ///
     /// # Errors
     /// Who asks may not come in; there are too many.
-    pub async fn login(
-        &self,
-        authorization: Option<&str>,
-        line: &Line,
-        shared: &Arc<Shared>,
-    ) -> Result<String, Fault> {
+    pub async fn login(&self, authorization: Option<&str>, line: &Line, shared: &Arc<Shared>) -> Result<String, Fault> {
         let admitted = self.admit(authorization, line, shared).await?;
         let caller = Arc::new(Caller::new(&admitted, shared)?);
         let (session, from) = (caller.session.number(), line.whence.peer.shown());

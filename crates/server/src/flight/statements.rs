@@ -48,11 +48,7 @@ pub async fn query(
 ///
 /// # Errors
 /// What is wrong with it.
-pub async fn update(
-    asked: CommandStatementUpdate,
-    caller: &Arc<Caller>,
-    shared: &Arc<Shared>,
-) -> Result<i64, Fault> {
+pub async fn update(asked: CommandStatementUpdate, caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<i64, Fault> {
     let outcome = run(asked.query, asked.transaction_id.as_deref(), caller, shared).await?;
     count(outcome, shared).await
 }
@@ -61,7 +57,11 @@ pub async fn update(
 ///
 /// # Errors
 /// What is wrong with it; a statement whose columns only who runs it sees.
-pub async fn columns(asked: CommandStatementQuery, caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<SchemaRef, Fault> {
+pub async fn columns(
+    asked: CommandStatementQuery,
+    caller: &Arc<Caller>,
+    shared: &Arc<Shared>,
+) -> Result<SchemaRef, Fault> {
     let kind = usable(&asked.query)?;
     may_run(&kind, asked.transaction_id.as_deref(), caller)?;
     let sql = asked.query;

@@ -62,7 +62,8 @@ mod tests {
         assert_eq!(status.code(), Code::NotFound);
         assert_eq!(status.message(), "relation \"wörter\" does not exist; create it (SQLSTATE 42P01)");
         assert_eq!(status.metadata().get(SQLSTATE).unwrap(), "42P01");
-        for (code, of) in [("40001", Code::Aborted), ("23505", Code::FailedPrecondition), ("", Code::FailedPrecondition)]
+        for (code, of) in
+            [("40001", Code::Aborted), ("23505", Code::FailedPrecondition), ("", Code::FailedPrecondition)]
         {
             assert_eq!(code_of(code), of, "{code}");
         }

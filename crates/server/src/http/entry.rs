@@ -7,7 +7,7 @@ use hyper::{Request, StatusCode};
 use nearside::Session;
 
 use super::answer::{Answer, refused};
-use crate::entry::{Credentials, Entry, Whence, Refused, basic};
+use crate::entry::{Credentials, Entry, Refused, Whence, basic};
 use crate::fault::{Fault, codes};
 use crate::shared::Shared;
 

@@ -25,7 +25,8 @@ fn statements_run_once_and_their_rows_are_what_the_session_gives() {
         assert_eq!(query(&mut client, "SELECT 1 AS a, 'ä' AS b, NULL::int AS c").await.unwrap(), ["1|ä|"]);
         let made = client.execute_update("CREATE TABLE t (n int PRIMARY KEY, s text)".into(), None).await.unwrap();
         assert_eq!(made, -1);
-        let written = client.execute_update("INSERT INTO t SELECT g, g::text FROM generate_series(1, 9) g".into(), None);
+        let written =
+            client.execute_update("INSERT INTO t SELECT g, g::text FROM generate_series(1, 9) g".into(), None);
         assert_eq!(written.await.unwrap(), 9);
         // One that writes is done when it is told of, whether or not its rows are taken.
         let info = client.execute("INSERT INTO t VALUES (10, 'x') RETURNING n".into(), None).await.unwrap();
@@ -96,7 +97,8 @@ fn prepared_statements_take_rows_of_parameters() {
         let mut client = connect(&server).await;
         client.execute_update("CREATE TABLE t (n int PRIMARY KEY, d date)".into(), None).await.unwrap();
         let mut insert = client.prepare("INSERT INTO t VALUES ($1, $2)".into(), None).await.unwrap();
-        let types: Vec<_> = insert.parameter_schema().unwrap().fields().iter().map(|of| of.data_type().clone()).collect();
+        let types: Vec<_> =
+            insert.parameter_schema().unwrap().fields().iter().map(|of| of.data_type().clone()).collect();
         assert_eq!(types, [DataType::Int32, DataType::Date32]);
         assert!(insert.dataset_schema().unwrap().fields().is_empty());
         // Numbers of another width, and texts that are read.
@@ -111,7 +113,8 @@ fn prepared_statements_take_rows_of_parameters() {
         assert_eq!(code(insert.execute_update().await).1, "22003");
         assert_eq!(query(&mut client, "SELECT count(*) FROM t").await.unwrap(), ["3"]);
 
-        let mut select = client.prepare("SELECT n, d FROM t WHERE n >= $1 AND d < $2 ORDER BY n".into(), None).await.unwrap();
+        let mut select =
+            client.prepare("SELECT n, d FROM t WHERE n >= $1 AND d < $2 ORDER BY n".into(), None).await.unwrap();
         assert_eq!(select.dataset_schema().unwrap().fields().len(), 2);
         assert_eq!(code(select.execute().await).1, "08P01");
         select.set_parameters(row(&[2], &["2020-01-01"])).unwrap();

@@ -80,7 +80,8 @@ fn spoilt_messages_harm_nobody() {
             CommandStatementUpdate { query: "SELECT 1".into(), transaction_id: None }.as_any().encode_to_vec(),
             CommandPreparedStatementUpdate { prepared_statement_handle: handle }.as_any().encode_to_vec(),
         ];
-        let actions = ["CreatePreparedStatement", "EndTransaction", "BeginTransaction", "CancelQuery", "CancelFlightInfo"];
+        let actions =
+            ["CreatePreparedStatement", "EndTransaction", "BeginTransaction", "CancelQuery", "CancelFlightInfo"];
         for case in 0..cases {
             let of = random.below(commands.len());
             let command = spoilt(&mut random, &commands[of]);

@@ -101,11 +101,7 @@ fn columns_have_the_types_of_their_values() {
                 true,
             ),
             ("p", Arc::new(packed) as ArrayRef, true),
-            (
-                "z",
-                Arc::new(TimestampMicrosecondArray::from(vec![0, 1, 2]).with_timezone("UTC")) as ArrayRef,
-                true,
-            ),
+            ("z", Arc::new(TimestampMicrosecondArray::from(vec![0, 1, 2]).with_timezone("UTC")) as ArrayRef, true),
         ])
         .unwrap();
         let of = asked("types", IfNot::Create, If::Fail);
@@ -113,7 +109,8 @@ fn columns_have_the_types_of_their_values() {
         let sql = "SELECT u, f, l, d, n, p FROM types ORDER BY u";
         let told = ["1|0.5|ä|1970-01-01|0.01|a", "2|||1970-01-02|0.22|", "255|NaN|x|1969-12-31|-3.33|a"];
         assert_eq!(query(&mut client, sql).await.unwrap(), told);
-        let sql = "SELECT column_name FROM information_schema.columns WHERE table_name = 'types' AND is_nullable = 'NO'";
+        let sql =
+            "SELECT column_name FROM information_schema.columns WHERE table_name = 'types' AND is_nullable = 'NO'";
         assert_eq!(query(&mut client, sql).await.unwrap(), ["u"]);
         let of = CommandStatementIngest { temporary: true, ..asked("passing", IfNot::Create, If::Append) };
         assert_eq!(ingest(&mut client, of.clone(), vec![numbers(0, 2)]).await.unwrap(), 2);

@@ -1,9 +1,9 @@
 //! Transactions and savepoints.
 
+use arrow_flight::Action;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{ActionBeginSavepointRequest, ActionBeginSavepointResult, ActionEndSavepointRequest};
 use arrow_flight::sql::{Any, EndTransaction, ProstMessageExt};
-use arrow_flight::Action;
 use bytes::Bytes;
 use nearside_server::Options;
 use prost::Message;
