@@ -133,18 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     // Who reads that it listens may tell it something.
     let mut signals = server.signals().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
-    for address in server.addresses() {
-        say(&format!("listening on {address}"))?;
-    }
-    if let Some(path) = server.socket() {
-        say(&format!("listening on {}", path.display()))?;
-    }
-    for address in server.http() {
-        say(&format!("listening on http://{address}/"))?;
-    }
-    for address in server.flight() {
-        say(&format!("listening on grpc://{address}"))?;
-    }
+    say_where(&server)?;
     while server.next_signal(&mut signals) == Signal::Reload {
         let read = || {
             let file = SettingsFile::read(settings)?;
@@ -161,6 +150,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         database.session().execute("CHECKPOINT")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where a server listens, a line each.
+fn say_where(server: &Server) -> Result<(), Failure> {
+    let addresses = server.addresses().iter().map(SocketAddr::to_string);
+    let socket = server.socket().map(|path| path.display().to_string());
+    let http = server.http().iter().map(|address| format!("http://{address}/"));
+    let flight = server.flight().iter().map(|address| format!("grpc://{address}"));
+    addresses.chain(socket).chain(http).chain(flight).try_for_each(|place| say(&format!("listening on {place}")))
 }
 
 /// A line on standard output, at once.

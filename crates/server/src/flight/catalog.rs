@@ -78,7 +78,8 @@ fn ask(session: &Session, sql: &str, texts: &[Option<String>]) -> Result<RecordB
     concat_batches(&schema, &batches).map_err(unsendable)
 }
 
-fn text(batch: &RecordBatch, column: usize, row: usize) -> String {
+/// A text of a batch; empty where there is none.
+pub fn text(batch: &RecordBatch, column: usize, row: usize) -> String {
     batch.column(column).as_string_opt::<i32>().map_or_else(
         || batch.column(column).as_string_view_opt().map_or_else(String::new, |all| all.value(row).to_string()),
         |all| all.value(row).to_string(),
@@ -166,13 +167,13 @@ fn under(schema: SchemaRef, found: &RecordBatch) -> Result<RecordBatch, Fault> {
 fn keys_of(session: &Session, asked: CommandGetPrimaryKeys) -> Result<RecordBatch, Fault> {
     let found = ask(
         session,
-        "SELECT current_database()::text, n.nspname::text, c.relname::text, a.attname::text, k.conname::text, o.place \
-         FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid \
-         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-         CROSS JOIN LATERAL unnest(k.conkey) WITH ORDINALITY AS o (attnum, place) \
-         JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = o.attnum \
-         WHERE k.contype = 'p' AND c.relname = $3 AND ($2 IS NULL OR n.nspname = $2) \
-         AND ($1 IS NULL OR current_database() = $1) ORDER BY 2, 5, 6",
+        "SELECT current_database()::text, n.nspname::text, c.relname::text, a.attname::text, k.conname::text, \
+         k.place FROM (SELECT conname, conrelid, conkey, generate_subscripts(conkey, 1) AS place \
+         FROM pg_catalog.pg_constraint WHERE contype = 'p') k \
+         JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[k.place] \
+         WHERE c.relname = $3 AND ($2 IS NULL OR n.nspname = $2) AND ($1 IS NULL OR current_database() = $1) \
+         ORDER BY 2, 5, 6",
         &[asked.catalog, asked.db_schema, Some(asked.table)],
     )?;
     under(primary_keys(), &found)
@@ -190,23 +191,21 @@ fn foreign(session: &Session, of: Between) -> Result<RecordBatch, Fault> {
     let found = ask(
         session,
         "SELECT current_database()::text, tn.nspname::text, tc.relname::text, ta.attname::text, \
-         current_database()::text, fn.nspname::text, fc.relname::text, fa.attname::text, o.place, k.conname::text, \
-         (SELECT p.conname::text FROM pg_catalog.pg_constraint p WHERE p.conindid = k.conindid \
-          AND p.contype IN ('p', 'u') LIMIT 1), \
+         current_database()::text, fn.nspname::text, fc.relname::text, fa.attname::text, k.place, k.conname::text, \
+         p.conname::text, \
          CASE k.confupdtype WHEN 'c' THEN 0 WHEN 'r' THEN 1 WHEN 'n' THEN 2 WHEN 'd' THEN 4 ELSE 3 END, \
          CASE k.confdeltype WHEN 'c' THEN 0 WHEN 'r' THEN 1 WHEN 'n' THEN 2 WHEN 'd' THEN 4 ELSE 3 END \
-         FROM pg_catalog.pg_constraint k \
-         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid \
-         JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
+         FROM (SELECT *, generate_subscripts(conkey, 1) AS place FROM pg_catalog.pg_constraint \
+         WHERE contype = 'f') k \
+         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
          JOIN pg_catalog.pg_class tc ON tc.oid = k.confrelid \
          JOIN pg_catalog.pg_namespace tn ON tn.oid = tc.relnamespace \
-         CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS o (own, other, place) \
-         JOIN pg_catalog.pg_attribute fa ON fa.attrelid = k.conrelid AND fa.attnum = o.own \
-         JOIN pg_catalog.pg_attribute ta ON ta.attrelid = k.confrelid AND ta.attnum = o.other \
-         WHERE k.contype = 'f' AND ($1 IS NULL OR current_database() = $1) AND ($2 IS NULL OR tn.nspname = $2) \
+         JOIN pg_catalog.pg_attribute fa ON fa.attrelid = k.conrelid AND fa.attnum = k.conkey[k.place] \
+         JOIN pg_catalog.pg_attribute ta ON ta.attrelid = k.confrelid AND ta.attnum = k.confkey[k.place] \
+         LEFT JOIN pg_catalog.pg_constraint p ON p.conindid = k.conindid AND p.contype IN ('p', 'u') \
+         WHERE ($1 IS NULL OR current_database() = $1) AND ($2 IS NULL OR tn.nspname = $2) \
          AND ($3 IS NULL OR tc.relname = $3) AND ($4 IS NULL OR current_database() = $4) \
-         AND ($5 IS NULL OR fn.nspname = $5) AND ($6 IS NULL OR fc.relname = $6) \
-         ORDER BY 2, 3, 6, 7, 10, 9",
+         AND ($5 IS NULL OR fn.nspname = $5) AND ($6 IS NULL OR fc.relname = $6) ORDER BY 2, 3, 6, 7, 10, 9",
         &[to_catalog, to_schema, to, from_catalog, from_schema, from],
     )?;
     under(foreign_keys(), &found)

@@ -12,10 +12,11 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use nearside::{DATABASE_NAME, Session, SqlState, TableName, sql_type};
+use nearside::{DATABASE_NAME, Session, TableName, sql_type};
 use tokio::time::timeout;
 use tonic::Streaming;
 
+use super::catalog::text as text_at;
 use super::sessions::Caller;
 use super::status::{malformed, unsupported};
 use super::transactions::{Together, may_run};
@@ -97,14 +98,18 @@ pub async fn ingest(
     caller: &Arc<Caller>,
     shared: &Arc<Shared>,
 ) -> Result<i64, Fault> {
-    may_run(&Kind::Other("ingest".into()), asked.transaction_id.as_deref(), caller)?;
+    // Clients of ADBC name no transaction, and mean the one that there is.
+    let open = caller.transaction.lock().as_ref().map(|open| open.id.clone());
+    let transaction = asked.transaction_id.as_deref().filter(|id| !id.is_empty()).or(open.as_deref());
+    may_run(&Kind::Other("ingest".into()), transaction, caller)?;
     let wanted = Arc::new(wanted(asked)?);
     let together = Together::begin(caller, shared).await?;
     let all = async {
         let mut next = rows.next().await?;
         let schema = rows.schema().cloned().ok_or_else(|| malformed("there are no columns to ingest"))?;
         let (of, columns) = (Arc::clone(&wanted), Arc::clone(&schema));
-        blocking(&caller.session, shared, move |session| make(session, &of, &columns)).await?;
+        let table = blocking(&caller.session, shared, move |session| make(session, &of, &columns)).await?;
+        let table = Arc::new(table);
         let names: Arc<Vec<String>> = Arc::new(schema.fields().iter().map(|field| field.name().clone()).collect());
         let mut written: u64 = 0;
         while let Some(batch) = next {
@@ -117,10 +122,9 @@ pub async fn ingest(
                 collected.push(plain(&batch)?);
                 next = rows.next().await?;
             }
-            let (of, names) = (Arc::clone(&wanted), Arc::clone(&names));
+            let (of, names) = (Arc::clone(&table), Arc::clone(&names));
             written +=
-                blocking(&caller.session, shared, move |session| Ok(session.append(&of.table, &names, &collected)?))
-                    .await?;
+                blocking(&caller.session, shared, move |session| Ok(session.append(&of, &names, &collected)?)).await?;
         }
         Ok(i64::try_from(written).unwrap_or(i64::MAX))
     };
@@ -144,7 +148,6 @@ fn wanted(asked: CommandStatementIngest) -> Result<Wanted, Fault> {
     if asked.temporary && schema.is_some() {
         return Err(Fault::new("42P16", "cannot create temporary relation in non-temporary schema"));
     }
-    let schema = if asked.temporary { Some("pg_temp".to_string()) } else { schema };
     Ok(Wanted { table: TableName { schema, table: asked.table }, is_temporary: asked.temporary, if_there, if_not })
 }
 
@@ -157,24 +160,38 @@ fn written(table: &TableName) -> String {
     format!("{schema}{}", quoted(&table.table))
 }
 
-/// Has the table there be as it was asked for.
-fn make(session: &Session, wanted: &Wanted, columns: &Schema) -> Result<(), Fault> {
-    let is_there = match session.columns_to_fill(&wanted.table, &[]) {
-        Ok(_) => true,
-        Err(error) if matches!(error.code(), SqlState::UndefinedTable) => false,
-        Err(error) => return Err(error.into()),
-    };
-    let shown = &wanted.table.table;
-    match (is_there, wanted.if_there, wanted.if_not) {
-        (true, TableExistsOption::Append, _) => return Ok(()),
-        (true, TableExistsOption::Replace, _) => {
-            session.run(&format!("DROP TABLE {}", written(&wanted.table)))?;
+/// The schema in which a table of that name is found; `None` where there is none. A transaction has not failed by that.
+fn schema_of(session: &Session, wanted: &Wanted) -> Result<Option<String>, Fault> {
+    let name = format!("'{}'", written(&wanted.table).replace('\'', "''"));
+    let sql = format!(
+        "SELECT n.nspname::text FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+         WHERE c.oid = to_regclass({name})::oid"
+    );
+    for batch in session.query(&sql)? {
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            let found = text_at(&batch, 0, 0);
+            // What hides behind a temporary one of that name is another table.
+            return Ok((!wanted.is_temporary || found.starts_with("pg_temp")).then_some(found));
         }
-        (true, TableExistsOption::Fail | TableExistsOption::Unspecified, _) => {
+    }
+    Ok(None)
+}
+
+/// Has the table there be as it was asked for, and tells which one it is.
+fn make(session: &Session, wanted: &Wanted, columns: &Schema) -> Result<TableName, Fault> {
+    let shown = &wanted.table.table;
+    let found = schema_of(session, wanted)?.map(|schema| TableName { schema: Some(schema), table: shown.clone() });
+    match (found, wanted.if_there, wanted.if_not) {
+        (Some(found), TableExistsOption::Append, _) => return Ok(found),
+        (Some(found), TableExistsOption::Replace, _) => {
+            session.run(&format!("DROP TABLE {}", written(&found)))?;
+        }
+        (Some(_), TableExistsOption::Fail | TableExistsOption::Unspecified, _) => {
             return Err(Fault::new("42P07", format!("relation \"{shown}\" already exists")));
         }
-        (false, _, TableNotExistOption::Create) => {}
-        (false, _, TableNotExistOption::Fail | TableNotExistOption::Unspecified) => {
+        (None, _, TableNotExistOption::Create) => {}
+        (None, _, TableNotExistOption::Fail | TableNotExistOption::Unspecified) => {
             return Err(Fault::new("42P01", format!("relation \"{shown}\" does not exist")));
         }
     }
@@ -183,12 +200,11 @@ fn make(session: &Session, wanted: &Wanted, columns: &Schema) -> Result<(), Faul
         Ok(format!("{} {}{not_null}", quoted(field.name()), type_of(field.name(), field.data_type())?))
     };
     let columns = columns.fields().iter().map(column).collect::<Result<Vec<_>, Fault>>()?.join(", ");
-    let (kind, name) = match wanted.is_temporary {
-        true => ("TEMPORARY TABLE", quoted(shown)),
-        false => ("TABLE", written(&wanted.table)),
-    };
-    session.run(&format!("CREATE {kind} {name} ({columns})"))?;
-    Ok(())
+    let kind = if wanted.is_temporary { "TEMPORARY TABLE" } else { "TABLE" };
+    session.run(&format!("CREATE {kind} {} ({columns})", written(&wanted.table)))?;
+    let gone = || Fault::new("42P01", format!("relation \"{shown}\" does not exist"));
+    let schema = schema_of(session, wanted)?.ok_or_else(gone)?;
+    Ok(TableName { schema: Some(schema), table: shown.clone() })
 }
 
 /// SQL's type for a column of these values.

@@ -113,8 +113,8 @@ pub struct Open {
 }
 
 impl Caller {
-    fn new(admitted: &Admitted, shared: &Shared) -> Result<Caller, Fault> {
-        Ok(Caller {
+    fn new(admitted: &Admitted, whence: Whence, shared: &Shared) -> Result<Caller, Fault> {
+        let caller = Caller {
             user: admitted.user.clone(),
             session: admitted.session(shared)?,
             verifier: admitted.verifier().cloned(),
@@ -123,7 +123,10 @@ impl Caller {
             results: Mutex::default(),
             transaction: Mutex::default(),
             gate: Arc::default(),
-        })
+        };
+        let (session, from, encrypted) = (caller.session.number(), whence.peer.shown(), whence.is_encrypted);
+        tracing::info!(session, role = caller.user, from, door = whence.door, encrypted, "a client has come in");
+        Ok(caller)
     }
 
     /// Keeps a prepared statement.
@@ -174,6 +177,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
+        tracing::info!(session = self.session.number(), role = self.user, door = "Flight", "a client has gone");
         if self.session.transaction().is_none() {
             return;
         }
@@ -266,10 +270,7 @@ impl Sessions {
     /// Who asks may not come in; there are too many.
     pub async fn login(&self, authorization: Option<&str>, line: &Line, shared: &Arc<Shared>) -> Result<String, Fault> {
         let admitted = self.admit(authorization, line, shared).await?;
-        let caller = Arc::new(Caller::new(&admitted, shared)?);
-        let (session, from) = (caller.session.number(), line.whence.peer.shown());
-        let encrypted = line.whence.is_encrypted;
-        tracing::info!(session, role = caller.user, from, door = "Flight", encrypted, "a client has come in");
+        let caller = Arc::new(Caller::new(&admitted, line.whence, shared)?);
         let token: String = [handle()?, handle()?].concat().iter().map(|byte| format!("{byte:02x}")).collect();
         let mut all = self.of_tokens.lock();
         if all.len() >= self.most {
@@ -338,7 +339,7 @@ fn of_line(admitted: &Admitted, line: &Line, shared: &Shared) -> Result<Arc<Call
     {
         return Ok(Arc::clone(caller));
     }
-    let caller = Arc::new(Caller::new(admitted, shared)?);
+    let caller = Arc::new(Caller::new(admitted, line.whence, shared)?);
     let mut all = line.callers.lock();
     if all.len() >= ROLES_MAX && !all.contains_key(&admitted.user) {
         return Err(malformed("one connection calls as too many roles"));

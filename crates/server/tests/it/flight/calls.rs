@@ -9,7 +9,7 @@ use arrow_flight::sql::{
 };
 use arrow_flight::{Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightDescriptor, Ticket};
 use futures::{StreamExt, TryStreamExt};
-use nearside::arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray};
+use nearside::arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
 use nearside::arrow::datatypes::{DataType, Schema};
 use nearside_server::Options;
 use prost::Message;
@@ -144,8 +144,7 @@ fn large_results_come_whole_and_one_cancelled_ends() {
         let info = client.execute(sql.into(), None).await.unwrap();
         let batches = rows(&mut client, info).await.unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 200_000);
-        let text = batches.last().unwrap().column(1).as_string_view();
-        assert!(text.value(text.len() - 1).starts_with("xxx"));
+        assert!(lines(&batches[batches.len() - 1..]).iter().all(|line| line.contains("|xxx")));
 
         let endless = "SELECT a.g FROM generate_series(1, 1000000) a(g), generate_series(1, 1000000) b(g)";
         let info = client.execute(endless.into(), None).await.unwrap();
@@ -171,7 +170,7 @@ fn large_results_come_whole_and_one_cancelled_ends() {
             client.execute_update(format!("CREATE TABLE u AS {endless}"), None),
         );
         assert!(sleeping.await.is_err());
-        let running = "SELECT count(*) FROM nearside.statements WHERE text LIKE '%1000000%' AND text NOT LIKE '%LIKE%'";
+        let running = "SELECT count(*) FROM nearside.statements WHERE sql LIKE '%1000000%' AND sql NOT LIKE '%LIKE%'";
         let begun = Instant::now();
         loop {
             let session = database.session();

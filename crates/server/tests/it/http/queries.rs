@@ -209,7 +209,7 @@ fn a_reader_that_stalls_ends_its_statement() {
         sql.len()
     );
     std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
-    let running = "SELECT count(*) FROM nearside.statements WHERE text LIKE '%stalls%' AND text NOT LIKE '%LIKE%'";
+    let running = "SELECT count(*) FROM nearside.statements WHERE sql LIKE '%stalls%' AND sql NOT LIKE '%LIKE%'";
     let count = || {
         let counted = database.session().query(running).unwrap().collect_all().unwrap();
         nearside::arrow::util::display::array_value_to_string(counted[0].column(0), 0).unwrap()
