@@ -197,7 +197,8 @@ fn foreign(session: &Session, of: Between) -> Result<RecordBatch, Fault> {
          CASE k.confdeltype WHEN 'c' THEN 0 WHEN 'r' THEN 1 WHEN 'n' THEN 2 WHEN 'd' THEN 4 ELSE 3 END \
          FROM (SELECT *, generate_subscripts(conkey, 1) AS place FROM pg_catalog.pg_constraint \
          WHERE contype = 'f') k \
-         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
+         JOIN pg_catalog.pg_class fc ON fc.oid = k.conrelid \
+         JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace \
          JOIN pg_catalog.pg_class tc ON tc.oid = k.confrelid \
          JOIN pg_catalog.pg_namespace tn ON tn.oid = tc.relnamespace \
          JOIN pg_catalog.pg_attribute fa ON fa.attrelid = k.conrelid AND fa.attnum = k.conkey[k.place] \
