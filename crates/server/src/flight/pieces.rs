@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// # Errors
 /// None that batches have.
 pub fn pieces(batch: &RecordBatch) -> Result<Vec<RecordBatch>, ArrowError> {
-    let bytes: usize = batch.columns().iter().map(|column| bytes_of(column)).sum();
+    let bytes: usize = batch.columns().iter().map(bytes_of).sum();
     let rows = batch.num_rows();
     let each = rows.div_ceil(bytes.div_ceil(PIECE_BYTES).max(1)).max(1);
     (0..rows).step_by(each).map(|start| own(&batch.slice(start, each.min(rows - start)))).collect()
