@@ -6,6 +6,7 @@
 
 mod check;
 mod lab;
+mod log;
 mod probe;
 mod restore;
 mod serve;

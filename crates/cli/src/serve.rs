@@ -13,6 +13,7 @@ use clap::Args;
 use nearside::Database;
 use server::{Limits, Options, Server, Signal};
 
+use crate::log;
 use crate::settings_file::{SettingsFile, parse_address};
 use tools::failure::Failure;
 use tools::size::Size;
@@ -43,6 +44,9 @@ pub struct Arguments {
     /// Speak HTTP on this address too, as HOST:PORT: a page that shows the machine, /query, /metrics
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     http: Vec<SocketAddr>,
+    /// Speak Arrow Flight SQL on this address too, as HOST:PORT, for clients of ADBC and JDBC
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    flight: Vec<SocketAddr>,
     /// The server's certificate, with those that it is signed by, as PEM: connections may be encrypted
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -52,12 +56,22 @@ pub struct Arguments {
     /// Clients that may be connected at once [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     connections: Option<u32>,
+    /// Seconds that rows wait for a client of HTTP or Flight that takes none before their statement is cancelled; 0: as
+    /// long as the client is there [default: 600]
+    #[arg(long, value_name = "SECONDS")]
+    reader_timeout: Option<u64>,
     /// Worker threads [default: one per usable cpu]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Memory for tables and statements, like 512MB, 4GiB or 80% [default: 80%]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
+    /// How warnings and the like are written on standard error: text, or json, an object a line [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<log::Format>,
+    /// Say who comes in, who goes, and who is sent away
+    #[arg(long)]
+    log_connections: bool,
     /// Seconds that statements and transactions have to end once the server is told to [default: 30]
     #[arg(long, value_name = "SECONDS")]
     drain: Option<u64>,
@@ -80,6 +94,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let settings = arguments.settings.as_deref();
     let file = SettingsFile::read(settings)?;
     let of_file = |why: String| Failure::new(why);
+    let format = arguments.log_format.or(file.log_format().map_err(of_file)?).unwrap_or(log::Format::Text);
+    log::begin(format, arguments.log_connections || file.log_connections);
     let mut builder = Database::builder();
     if let Some(threads) = arguments.threads.or(file.threads) {
         builder = builder.threads(usize::from(threads));
@@ -95,7 +111,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let database = builder.build()?;
     let connections = arguments.connections.or(file.connections).map(|n| n as usize);
     let limits = Limits::default();
-    let limits = Limits { connections: connections.unwrap_or(limits.connections), ..limits };
+    let stall = arguments.reader_timeout.or(file.reader_timeout);
+    let stall = stall.map_or(limits.stall, |seconds| (seconds > 0).then(|| Duration::from_secs(seconds)));
+    let limits = Limits { connections: connections.unwrap_or(limits.connections), stall, ..limits };
     let mut listen = arguments.listen.clone();
     if listen.is_empty() {
         listen = file.listen().map_err(of_file)?;
@@ -105,20 +123,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let socket = arguments.socket.clone().or_else(|| file.socket.clone());
     let (access, tls) = (file.access().map_err(of_file)?, arguments.tls(&file)?);
-    let http = arguments.http.clone();
-    let options = Options { listen, socket, http, limits, access, tls };
+    let or_of_file = |said: &[SocketAddr], of_file: Vec<SocketAddr>| match said {
+        [] => of_file,
+        said => said.to_vec(),
+    };
+    let http = or_of_file(&arguments.http, file.http().map_err(of_file)?);
+    let flight = or_of_file(&arguments.flight, file.flight().map_err(of_file)?);
+    let options = Options { listen, socket, http, flight, limits, access, tls };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     // Who reads that it listens may tell it something.
     let mut signals = server.signals().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;
-    for address in server.addresses() {
-        say(&format!("listening on {address}"))?;
-    }
-    if let Some(path) = server.socket() {
-        say(&format!("listening on {}", path.display()))?;
-    }
-    for address in server.http() {
-        say(&format!("listening on http://{address}/"))?;
-    }
+    say_where(&server)?;
     while server.next_signal(&mut signals) == Signal::Reload {
         let read = || {
             let file = SettingsFile::read(settings)?;
@@ -135,6 +150,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         database.session().execute("CHECKPOINT")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where a server listens, a line each.
+fn say_where(server: &Server) -> Result<(), Failure> {
+    let addresses = server.addresses().iter().map(SocketAddr::to_string);
+    let socket = server.socket().map(|path| path.display().to_string());
+    let http = server.http().iter().map(|address| format!("http://{address}/"));
+    let flight = server.flight().iter().map(|address| format!("grpc://{address}"));
+    addresses.chain(socket).chain(http).chain(flight).try_for_each(|place| say(&format!("listening on {place}")))
 }
 
 /// A line on standard output, at once.

@@ -13,6 +13,8 @@ use server::{Access, Rule};
 use tools::failure::Failure;
 use tools::size::Size;
 
+use crate::log::Format;
+
 /// What a file says; nothing of what it does not name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +26,14 @@ pub struct SettingsFile {
     listen: Vec<String>,
     /// As `--socket`.
     pub socket: Option<PathBuf>,
+    /// As `--http`.
+    #[serde(default)]
+    http: Vec<String>,
+    /// As `--flight`.
+    #[serde(default)]
+    flight: Vec<String>,
+    /// As `--reader-timeout`.
+    pub reader_timeout: Option<u64>,
     /// As `--connections`.
     pub connections: Option<u32>,
     /// As `--threads`.
@@ -32,6 +42,11 @@ pub struct SettingsFile {
     memory: Option<String>,
     /// As `--drain`.
     pub drain: Option<u64>,
+    /// As `--log-format`.
+    log_format: Option<String>,
+    /// As `--log-connections`.
+    #[serde(default)]
+    pub log_connections: bool,
     /// As `--tls-cert`.
     pub tls_cert: Option<PathBuf>,
     /// As `--tls-key`.
@@ -63,6 +78,9 @@ impl SettingsFile {
         })?;
         // What is wrong with any of it is said at once.
         file.listen()
+            .and_then(|_| file.http())
+            .and_then(|_| file.flight())
+            .and_then(|_| file.log_format())
             .and_then(|_| file.memory().map(|_| ()))
             .and_then(|()| file.access().map(|_| ()))
             .map_err(|why| of_file(&why))?;
@@ -80,7 +98,31 @@ impl SettingsFile {
     /// # Errors
     /// One that is none.
     pub fn listen(&self) -> Result<Vec<SocketAddr>, String> {
-        self.listen.iter().map(|text| parse_address(text)).collect()
+        addresses(&self.listen)
+    }
+
+    /// The addresses of HTTP.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub fn http(&self) -> Result<Vec<SocketAddr>, String> {
+        addresses(&self.http)
+    }
+
+    /// The addresses of Arrow Flight SQL.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub fn flight(&self) -> Result<Vec<SocketAddr>, String> {
+        addresses(&self.flight)
+    }
+
+    /// The form of the log.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn log_format(&self) -> Result<Option<Format>, String> {
+        self.log_format.as_deref().map(str::parse).transpose()
     }
 
     /// The memory.
@@ -110,6 +152,10 @@ impl SettingsFile {
     }
 }
 
+fn addresses(texts: &[String]) -> Result<Vec<SocketAddr>, String> {
+    texts.iter().map(|text| parse_address(text)).collect()
+}
+
 /// `HOST:PORT`.
 ///
 /// # Errors
@@ -134,13 +180,19 @@ mod tests {
     #[test]
     fn every_setting_is_read() {
         let file = read(
-            "database = 'shop'\nlisten = ['127.0.0.1:0']\nsocket = '/run'\nconnections = 7\nthreads = 2\n\
+            "database = 'shop'\nlisten = ['127.0.0.1:0']\nhttp = ['127.0.0.1:1']\nflight = ['127.0.0.1:2']\n\
+             reader_timeout = 7\nlog_format = 'json'\nlog_connections = true\n\
+             socket = '/run'\nconnections = 7\nthreads = 2\n\
              memory = '1GiB'\ndrain = 3\ntls_cert = 'a'\ntls_key = 'b'\n\
              [[access]]\nfrom = '10.0.0.0/8'\nrole = 'ann'\ntls = true\nmethod = 'scram'\n\
              [[access]]\nfrom = 'any'\nmethod = 'reject'\n",
         )
         .unwrap();
         assert_eq!(file.listen().unwrap(), ["127.0.0.1:0".parse().unwrap()]);
+        assert_eq!(file.http().unwrap(), ["127.0.0.1:1".parse().unwrap()]);
+        assert_eq!(file.flight().unwrap(), ["127.0.0.1:2".parse().unwrap()]);
+        assert_eq!((file.reader_timeout, file.log_format().unwrap()), (Some(7), Some(Format::Json)));
+        assert!(file.log_connections);
         assert_eq!(file.memory().unwrap(), Some(Size::Bytes(1 << 30)));
         let rules = file.access().unwrap().0.unwrap();
         assert_eq!((rules.len(), rules[0].tls, rules[1].tls), (2, Some(true), None));
@@ -153,6 +205,7 @@ mod tests {
             ("listens = []", "listens"),
             ("listen = ['nowhere']", "HOST:PORT"),
             ("memory = 'much'", "much"),
+            ("log_format = 'xml'", "text and json"),
             ("connections = 0", "connections"),
             ("threads = 0", "threads"),
             ("[[access]]\nfrom = 'any'", "method"),
@@ -162,5 +215,25 @@ mod tests {
             let failed = read(text).unwrap_err();
             assert!(failed.contains(told) && failed.contains("nearside.toml"), "{text}: {failed}");
         }
+    }
+
+    #[test]
+    fn the_file_of_the_packages_is_read_and_names_every_setting() {
+        const PACKAGED: &str = include_str!("../../../packaging/nearside.toml");
+        let file = read(PACKAGED).unwrap();
+        assert_eq!(file.database.as_deref(), Some(Path::new("/var/lib/nearside/data")));
+        // What is commented out is a setting too.
+        let all: String = PACKAGED
+            .lines()
+            .map(|line| line.strip_prefix('#').filter(|text| !text.starts_with(' ')))
+            .zip(PACKAGED.lines())
+            .map(|(without, line)| format!("{}\n", without.unwrap_or(line)))
+            .collect();
+        let file = read(&all).unwrap();
+        assert_eq!((file.http().unwrap().len(), file.flight().unwrap().len()), (1, 1));
+        assert_eq!(file.access().unwrap().0.map(|rules| rules.len()), Some(2));
+        let said = [file.threads.is_some(), file.drain.is_some(), file.connections.is_some()];
+        assert!(said.iter().all(|is| *is) && file.reader_timeout.is_some() && file.memory().unwrap().is_some());
+        assert!(file.socket.is_some() && file.tls_cert.is_some() && file.tls_key.is_some());
     }
 }

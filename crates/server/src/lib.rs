@@ -1,8 +1,9 @@
-//! PostgreSQL's wire and HTTP: clients talk to a [`nearside::Database`].
+//! PostgreSQL's wire, HTTP and Arrow Flight SQL: clients talk to a [`nearside::Database`].
 //!
 //! [`Server`] listens and serves. Below it: `wire` has the messages, `values` what values look like on the wire,
 //! `statement` and `copy` what of a statement's text the wire has to know, `connection` what a connection does, `http`
-//! the other door. The engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has the whole.
+//! and `flight` the other doors. The engine is reached through [`nearside::Session`] alone. `docs/design/server.md` has
+//! the whole.
 //!
 //! ```
 //! # fn main() -> std::io::Result<()> {
@@ -17,12 +18,17 @@
 
 mod access;
 mod attempts;
+mod blocking;
 mod cancel;
 mod connection;
 mod copy;
+mod door;
+mod entry;
 mod fault;
+mod flight;
 mod http;
 mod local;
+mod outgoing;
 mod scram;
 mod server;
 mod shared;

@@ -14,15 +14,15 @@ pub async fn told_to_end() -> io::Result<()> {
     Ok(())
 }
 
-/// Fails for an address that other machines reach: HTTP is not encrypted.
+/// Fails for an address that other machines reach where nothing is encrypted.
 pub fn is_of_this_machine(address: &SocketAddr) -> io::Result<()> {
     match address.ip().is_loopback() {
         true => Ok(()),
         false => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!(
-                "{address} can be reached by other machines, and HTTP is not encrypted: listen on an address of this \
-                 machine alone, like 127.0.0.1:8080"
+                "{address} can be reached by other machines, and nothing would be encrypted there: give a certificate \
+                 and its key, or listen on an address of this machine alone, like 127.0.0.1:8080"
             ),
         )),
     }

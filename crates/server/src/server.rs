@@ -18,7 +18,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::access::{Access, Peer};
 use crate::attempts::Attempts;
 use crate::connection::{Sink, serve};
-use crate::http::door::{self, Places};
+use crate::door::{Places, listen};
+use crate::flight::Flight;
+use crate::http::door::{CONNECTIONS, Http};
 use crate::http::route::Live;
 use crate::local::is_of_this_machine;
 use crate::shared::{Limits, Shared, Stop, until};
@@ -37,8 +39,11 @@ pub struct Options {
     pub access: Access,
     /// The files of a certificate and of its key, where connections may be encrypted.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Addresses of this machine that no other machine reaches, on which HTTP is spoken.
+    /// Addresses of this machine on which HTTP is spoken. Where other machines reach one, there has to be a certificate
+    /// too.
     pub http: Vec<SocketAddr>,
+    /// Addresses of this machine on which Arrow Flight SQL is spoken, as those of HTTP.
+    pub flight: Vec<SocketAddr>,
     /// What clients may have.
     pub limits: Limits,
 }
@@ -66,7 +71,8 @@ pub struct Server {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
     http: Vec<SocketAddr>,
-    places: Places,
+    flight: Vec<SocketAddr>,
+    places: [Places; 2],
     socket: Option<PathBuf>,
 }
 
@@ -93,12 +99,14 @@ impl Server {
         if options.listen.is_empty() && options.socket.is_none() {
             return wrong("there is neither an address nor a socket to listen on".into());
         }
-        options.http.iter().try_for_each(is_of_this_machine)?;
+        for address in options.http.iter().chain(&options.flight) {
+            may_open_door(address, &database, &options.access, options.tls.is_some())?;
+        }
         let limits = options.limits;
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(1, usize::from).min(4))
-            // One for each connection at most: those of transactions do not wait for others.
-            .max_blocking_threads(limits.connections + limits.blocking + 16)
+            // One for each connection at most, by either protocol: those of transactions do not wait for others.
+            .max_blocking_threads(2 * limits.connections + limits.blocking + 16)
             .thread_name("connections")
             .enable_all()
             .build()?;
@@ -137,12 +145,16 @@ impl Server {
             runtime.spawn(accept_unix(listener, Arc::clone(&shared), stopped.clone()));
             socket = Some(path);
         }
-        let live = Arc::new(Live::new(Arc::clone(&shared), stopped.clone()));
-        let places = Places::new();
-        let listen = |address: &SocketAddr| door::listen(*address, Arc::clone(&live), places.clone(), stopped.clone());
-        let http = options.http.iter().map(listen).collect::<io::Result<_>>()?;
+        let places = [Places::new(CONNECTIONS), Places::new(shared.limits.connections)];
+        let http = Arc::new(Http(Arc::new(Live::new(Arc::clone(&shared), stopped.clone()))));
+        let flight = Arc::new(Flight::new(Arc::clone(&shared), stopped.clone()));
+        let of_http = |address: &SocketAddr| listen(*address, Arc::clone(&http), places[0].clone(), stopped.clone());
+        let of_flight =
+            |address: &SocketAddr| listen(*address, Arc::clone(&flight), places[1].clone(), stopped.clone());
+        let http = options.http.iter().map(of_http).collect::<io::Result<_>>()?;
+        let flight = options.flight.iter().map(of_flight).collect::<io::Result<_>>()?;
         drop(_in_runtime);
-        Ok(Server { runtime, stop, shared, addresses, http, places, socket })
+        Ok(Server { runtime, stop, shared, addresses, http, flight, places, socket })
     }
 
     /// The addresses that it listens on, with the ports that the system has chosen.
@@ -153,6 +165,11 @@ impl Server {
     /// The addresses on which it speaks HTTP.
     pub fn http(&self) -> &[SocketAddr] {
         &self.http
+    }
+
+    /// The addresses on which it speaks Arrow Flight SQL.
+    pub fn flight(&self) -> &[SocketAddr] {
+        &self.flight
     }
 
     /// The Unix socket that it listens on.
@@ -172,6 +189,9 @@ impl Server {
     /// [`start`](Self::start) says.
     pub fn reload(&self, access: Access, tls: Option<(PathBuf, PathBuf)>) -> io::Result<()> {
         may_listen(&self.addresses, &self.shared.database, &access, tls.is_some())?;
+        for address in self.http.iter().chain(&self.flight) {
+            may_open_door(address, &self.shared.database, &access, tls.is_some())?;
+        }
         let tls = tls.map(|(certificate, key)| Tls::load(&certificate, &key)).transpose()?;
         *self.shared.access.write() = Arc::new(access);
         *self.shared.tls.write() = tls.map(Arc::new);
@@ -214,7 +234,7 @@ impl Server {
             let (shared, places) = (Arc::clone(&shared), places.clone());
             runtime.block_on(async move {
                 let look = async {
-                    while shared.connected.load(Ordering::Acquire) > 0 || !places.are_free() {
+                    while shared.connected.load(Ordering::Acquire) > 0 || !places.iter().all(Places::are_free) {
                         tokio::time::sleep(Duration::from_millis(10)).await;
                     }
                 };
@@ -249,6 +269,16 @@ fn may_listen(addresses: &[SocketAddr], database: &Database, access: &Access, ha
              and its key, or a rule of access with tls = false"
         )),
         false => Ok(()),
+    }
+}
+
+/// Fails where other machines reach an address of HTTP or Flight, whose passwords come as they are, and what they say
+/// would not be encrypted.
+fn may_open_door(address: &SocketAddr, database: &Database, access: &Access, has_tls: bool) -> io::Result<()> {
+    may_listen(std::slice::from_ref(address), database, access, has_tls)?;
+    match has_tls {
+        true => Ok(()),
+        false => is_of_this_machine(address),
     }
 }
 

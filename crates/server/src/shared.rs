@@ -26,6 +26,9 @@ pub struct Limits {
     pub startup: Duration,
     /// How long the first login waits that waits for others that have failed; further ones wait longer.
     pub login_delay: Duration,
+    /// How long rows wait for a client of HTTP or Flight that takes none, before their statement is cancelled; `None`:
+    /// as long as it is there.
+    pub stall: Option<Duration>,
     /// How many statements outside of transactions may do what blocks at once; the others wait.
     pub blocking: usize,
 }
@@ -38,6 +41,7 @@ impl Default for Limits {
             message_bytes: 64 << 20,
             startup: Duration::from_secs(60),
             login_delay: Duration::from_millis(100),
+            stall: Some(Duration::from_secs(600)),
             blocking: (4 * cpus).max(16),
         }
     }

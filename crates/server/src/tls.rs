@@ -24,6 +24,15 @@ pub struct Tls {
     pub end_point: Option<Vec<u8>>,
 }
 
+impl Tls {
+    /// Who does it for clients that say by its name what they speak then.
+    pub fn speaking(&self, protocol: &[u8]) -> TlsAcceptor {
+        let mut config = ServerConfig::clone(self.acceptor.config());
+        config.alpn_protocols = vec![protocol.to_vec()];
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
 fn wrong(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }

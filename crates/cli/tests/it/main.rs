@@ -3,6 +3,7 @@
 mod bench;
 mod crash;
 mod lab;
+mod packaging;
 mod probe;
 mod program;
 mod prompt;

@@ -68,7 +68,12 @@ use crate::statements::{dml, lasting, like, merge, write, writing_with};
 pub struct Session {
     pub(super) inner: Arc<Inner>,
     pub(super) shared: Arc<SessionState>,
+    /// What this one and its clones run, where that is cancelled apart from the rest.
+    part: Option<Arc<Running>>,
 }
+
+/// Statements that run, and some that have ended.
+type Running = Mutex<Vec<Weak<RunningStatement>>>;
 
 /// The number of the next session.
 static SESSIONS: AtomicI32 = AtomicI32::new(1);
@@ -87,7 +92,7 @@ pub(super) struct SessionState {
     pub(super) settings: RwLock<SettingsAt>,
     /// PREPARE statements by name.
     pub(super) prepared: Mutex<HashMap<String, Arc<Template>>>,
-    running: Mutex<Vec<Weak<RunningStatement>>>,
+    running: Arc<Running>,
     shapes: Shapes,
     pub(super) parsed: Parsed,
     /// The transaction that it has begun.
@@ -146,7 +151,7 @@ impl Session {
             defaults: Arc::clone(&planner),
             settings: RwLock::new(SettingsAt { now: (planner, settings), after_commit: None }),
             prepared: Mutex::new(HashMap::new()),
-            running: Mutex::new(Vec::new()),
+            running: Arc::default(),
             shapes: Shapes::default(),
             parsed: Parsed::default(),
             transaction: OfSession::default(),
@@ -158,7 +163,7 @@ impl Session {
         let shared = Arc::new(shared);
         let as_one: Weak<SessionState> = Arc::downgrade(&shared);
         inner.sessions.add(as_one);
-        Session { inner, shared }
+        Session { inner, shared, part: None }
     }
 
     /// Runs every statement of the text, in order; rows of all but the last are thrown away.
@@ -302,13 +307,20 @@ impl Session {
 
     /// Cancels what this session runs, from any thread.
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle { shared: Arc::downgrade(&self.shared) }
+        CancelHandle { running: Arc::downgrade(self.part.as_ref().unwrap_or(&self.shared.running)) }
+    }
+
+    /// The same session for one of several things that it does at a time: what cancels it leaves the others alone.
+    pub fn part(&self) -> Session {
+        Session { part: Some(Arc::default()), ..self.clone() }
     }
 
     pub(super) fn track(&self, running: &Arc<RunningStatement>) {
-        let mut all = self.shared.running.lock();
-        all.retain(|r| r.strong_count() > 0);
-        all.push(Arc::downgrade(running));
+        for all in [Some(&self.shared.running), self.part.as_ref()].into_iter().flatten() {
+            let mut all = all.lock();
+            all.retain(|r| r.strong_count() > 0);
+            all.push(Arc::downgrade(running));
+        }
     }
 
     fn dispatch(&self, parsed: AnyStatement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
@@ -635,15 +647,15 @@ pub(crate) fn not_on_a_worker() -> Result<()> {
 /// Cancels what a session runs; it does not keep the session alive.
 #[derive(Debug, Clone)]
 pub struct CancelHandle {
-    shared: Weak<SessionState>,
+    running: Weak<Running>,
 }
 
 impl CancelHandle {
-    /// Cancels every statement of the session that runs now. True when there was one.
+    /// Cancels every statement of the session, or of that part of it, that runs now. True when there was one.
     pub fn cancel(&self) -> bool {
-        let Some(shared) = self.shared.upgrade() else { return false };
+        let Some(running) = self.running.upgrade() else { return false };
         let running: Vec<Canceller> =
-            shared.running.lock().iter().filter_map(|r| r.upgrade()).map(|r| r.canceller()).collect();
+            running.lock().iter().filter_map(|r| r.upgrade()).map(|r| r.canceller()).collect();
         for canceller in &running {
             canceller.cancel();
         }

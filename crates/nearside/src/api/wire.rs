@@ -209,8 +209,17 @@ impl Prepared {
         not_on_a_worker()?;
         session.may_work()?;
         let (running, settings) = session.started("");
+        if running.rows_left().is_some() {
+            return Ok(None);
+        }
+        running.take_turn()?;
         let Some(rows) = self.template.start_at_once(values, &running, settings)? else { return Ok(None) };
         session.inner.statements.count(|| Ok(Some(Outcome::Rows(rows))))
+    }
+
+    /// The same statement, run by this session: a [part](Session::part) of the one that has prepared it.
+    pub fn run_by(&self, session: &Session) -> Prepared {
+        Prepared { session: session.clone(), template: Arc::clone(&self.template) }
     }
 
     /// Names and types of the rows that the statement gives; `None` where it gives none.

@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, TimeUnit};
 
 /// SQL's name of a type, as messages and EXPLAIN have it; Arrow's own for what SQL has no word for.
-pub(crate) fn sql_type(data_type: &DataType) -> String {
+pub fn sql_type(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "BOOLEAN".into(),
         DataType::Int8 => "TINYINT".into(),

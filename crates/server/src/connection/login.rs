@@ -90,7 +90,8 @@ impl Arriving<'_> {
         self.flush().await?;
         let proven = exchange.end(&begun, &self.input.answer().await?)?;
         let (Some(proven), Some(login)) = (proven, login.as_ref().filter(|_| known.is_some())) else {
-            tracing::warn!("a login as {user:?} from {} failed: another password", self.peer.shown());
+            let (from, sqlstate) = (self.peer.shown(), codes::INVALID_PASSWORD);
+            tracing::warn!(role = user, from, door = "PostgreSQL", sqlstate, "a login has failed: another password");
             let message = format!("password authentication failed for user \"{user}\"");
             return Err(Fault::fatal(codes::INVALID_PASSWORD, message).into());
         };

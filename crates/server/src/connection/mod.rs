@@ -27,6 +27,7 @@ use nearside::{CancelHandle, Position, Session};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 
+use crate::blocking::panicked;
 use crate::cancel::Registered;
 use crate::fault::{Fault, codes};
 use crate::shared::{Shared, Stop, until};
@@ -54,6 +55,16 @@ pub enum Failure {
     Fault(Fault),
     /// There is no client any more, or it is not to be told anything.
     Gone,
+}
+
+impl Failure {
+    /// The SQLSTATE of what has failed.
+    fn code(&self) -> Option<&'static str> {
+        match self {
+            Failure::Fault(fault) => Some(fault.code),
+            Failure::Gone => None,
+        }
+    }
 }
 
 impl<T: Into<Fault>> From<T> for Failure {
@@ -297,9 +308,7 @@ impl Connection {
         });
         match self.wait(work, false).await? {
             Ok(done) => Ok(done),
-            Err(_) => {
-                Err(Fault::new(codes::INTERNAL_ERROR, "internal error (please report it): a statement panicked").into())
-            }
+            Err(_) => Err(panicked().into()),
         }
     }
 }

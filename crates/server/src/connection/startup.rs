@@ -1,7 +1,7 @@
 //! How a client comes in.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use nearside::{DATABASE_NAME, Session};
@@ -101,7 +101,12 @@ pub async fn serve(
                 Ok(connection) => connection,
                 Err((fault, sink)) => return last_words(&fault, Output::default(), sink).await,
             };
+            let (number, role, from) = (connection.session.number(), connection.session.user(), peer.shown());
+            tracing::info!(session = number, role, from, door = "PostgreSQL", "a client has come in");
+            let begun = Instant::now();
             let ended = connection.run().await;
+            let (seconds, sqlstate) = (begun.elapsed().as_secs_f64(), ended.as_ref().err().and_then(Failure::code));
+            tracing::info!(session = number, role, from, seconds, sqlstate, "a client has gone");
             let Connection { sink, session, portals, statements, output, registered, .. } = connection;
             // A transaction that is left is rolled back, which may take its time.
             let gone = tokio::task::spawn_blocking(move || drop((portals, statements, session)));
@@ -118,6 +123,8 @@ pub async fn serve(
         // Nobody waits for who says nothing.
         Err(_) => return,
     };
+    let (from, sqlstate) = (peer.shown(), fault.code);
+    tracing::info!(from, door = "PostgreSQL", sqlstate, "a client has not come in: {}", fault.message);
     // Which version of the protocol is spoken may have to be told before.
     last_words(&fault, output, sink).await;
 }

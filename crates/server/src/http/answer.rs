@@ -85,11 +85,6 @@ pub fn error_of(fault: &Fault, sql: Option<&str>) -> serde_json::Value {
     json!({ "error": error })
 }
 
-/// A thread that ran a statement is gone.
-pub fn panicked() -> Fault {
-    Fault::new(codes::INTERNAL_ERROR, "internal error (please report it): a statement panicked")
-}
-
 /// The status of an SQLSTATE, by its class.
 fn status_of(code: &str) -> StatusCode {
     match code {

@@ -8,17 +8,18 @@ use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN};
 /// What browsers say of where a request comes from.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Why a request is not let in.
+/// Why a request is not let in. Where it is encrypted, the client has seen by the certificate that the name is the
+/// server's, whatever it is.
 ///
 /// # Errors
 /// One sentence.
-pub fn let_in(heads: &HeaderMap) -> Result<(), String> {
+pub fn let_in(heads: &HeaderMap, is_encrypted: bool) -> Result<(), String> {
     let mut hosts = heads.get_all(HOST).iter();
     let host = match (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) {
         (Some(host), None) => host,
         _ => return Err("the request does not say once by which Host it was sent".into()),
     };
-    if !is_here(name_of(host)) {
+    if !is_encrypted && !is_here(name_of(host)) {
         return Err(format!(
             "requests by the name '{}' are not answered; use localhost, 127.0.0.1 or [::1]",
             host.escape_default()
@@ -26,7 +27,8 @@ pub fn let_in(heads: &HeaderMap) -> Result<(), String> {
     }
     let foreign = || Err("requests of another site's pages are not answered".to_string());
     if let Some(origin) = heads.get(ORIGIN) {
-        let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://")).is_some_and(|of| of == host);
+        let scheme = if is_encrypted { "https://" } else { "http://" };
+        let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix(scheme)).is_some_and(|of| of == host);
         if !own {
             return foreign();
         }
@@ -74,7 +76,7 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_are_answered() {
         for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.9.9.9", "[::1]:8080", "[::1]"] {
-            assert_eq!(let_in(&heads(&[("host", host)])), Ok(()), "{host}");
+            assert_eq!(let_in(&heads(&[("host", host)]), false), Ok(()), "{host}");
         }
         let strangers = [
             "evil.example",
@@ -88,12 +90,12 @@ mod tests {
             "10.0.0.1",
         ];
         for host in strangers {
-            assert!(let_in(&heads(&[("host", host)])).is_err(), "{host}");
+            assert!(let_in(&heads(&[("host", host)]), false).is_err(), "{host}");
         }
-        assert!(let_in(&HeaderMap::new()).is_err());
+        assert!(let_in(&HeaderMap::new(), false).is_err());
         let mut twice = heads(&[("host", "localhost")]);
         twice.append(HOST, "localhost".parse().unwrap());
-        assert!(let_in(&twice).is_err());
+        assert!(let_in(&twice, false).is_err());
     }
 
     #[test]
@@ -101,7 +103,7 @@ mod tests {
         let of = |more: &[(&'static str, &'static str)]| {
             let mut all = heads(&[("host", "localhost:80")]);
             all.extend(heads(more));
-            let_in(&all).is_ok()
+            let_in(&all, false).is_ok()
         };
         assert!(of(&[("origin", "http://localhost:80")]));
         assert!(of(&[("sec-fetch-site", "same-origin")]) && of(&[("sec-fetch-site", "none")]));

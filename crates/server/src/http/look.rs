@@ -15,6 +15,7 @@ use nearside::{Error, Session};
 use tokio::sync::Mutex;
 
 use super::value::{Shape, text};
+use crate::blocking::panicked;
 use crate::connection::zone;
 use crate::fault::Fault;
 use crate::values::column::{Times, Values};
@@ -99,7 +100,7 @@ impl Look {
         }
         let begun = Instant::now();
         let looking = tokio::task::spawn_blocking(move || made(&session, seconds, counts));
-        let state = looking.await.map_err(|_| super::answer::panicked())??;
+        let state = looking.await.map_err(|_| panicked())??;
         let state = Bytes::from(state);
         *last = Some(Last { at: Instant::now(), took: begun.elapsed(), state: state.clone() });
         Ok(state)

@@ -1,8 +1,8 @@
 //! HTTP/1.1: queries, what a monitor asks for, and a page that shows the machine.
 //!
-//! `door` has sockets and their limits, `guard` and `entry` who is let in, `route` what is where, `query` and `rows`
-//! queries and the forms of their rows, `look` the system views as one look, `metrics` Prometheus' text, `page` what
-//! the browser gets, `play` the same page over a run that was recorded. `docs/design/server.md` has the whole.
+//! `door` has connections and their limits, `guard` and `entry` who is let in, `route` what is where, `query` and
+//! `rows` queries and the forms of their rows, `look` the system views as one look, `metrics` Prometheus' text, `page`
+//! what the browser gets, `play` the same page over a run that was recorded. `docs/design/server.md` has the whole.
 
 mod answer;
 mod body;

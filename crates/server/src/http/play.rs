@@ -19,13 +19,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::answer::{Answer, kinds, refused, whole};
-use super::door::{self, Answers, Places};
+use super::door::{Answers, CONNECTIONS, Http};
 use super::look::VERSION;
 use super::page;
 use super::route::{only, unknown};
+use crate::door::{self, Places};
 use crate::fault::codes;
 use crate::local::{is_of_this_machine, told_to_end};
 use crate::shared::Stop;
+use crate::tls::Tls;
 
 /// How long a state may be.
 const LINE_BYTES: usize = 64 << 20;
@@ -70,7 +72,7 @@ impl Player {
         let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("player").enable_all().build()?;
         let (stop, stopped) = watch::channel(Stop::Never);
         let _in_runtime = runtime.enter();
-        let address = door::listen(listen, Arc::new(run), Places::new(), stopped)?;
+        let address = door::listen(listen, Arc::new(Http(Arc::new(run))), Places::new(CONNECTIONS), stopped)?;
         drop(_in_runtime);
         Ok(Player { runtime, address, states, stop })
     }
@@ -167,6 +169,10 @@ impl Run {
 }
 
 impl Answers for Run {
+    fn tls(&self) -> Option<Arc<Tls>> {
+        None
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let path = request.uri().path();
         match (request.method(), path) {

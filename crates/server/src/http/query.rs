@@ -5,7 +5,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -16,17 +15,19 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 use hyper::{Request, StatusCode};
 use nearside::arrow::datatypes::DataType;
-use nearside::{CancelHandle, Done, Outcome, ResultStream, ScalarValue, Session};
+use nearside::{Done, Outcome, ResultStream, ScalarValue, Session};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::answer::{Answer, failed, panicked, refused, streamed, whole};
+use super::answer::{Answer, failed, refused, streamed, whole};
 use super::body;
 use super::guard::kind;
 use super::rows::{Form, Writes};
 use super::spans;
+use crate::blocking::blocking;
 use crate::connection::zone;
 use crate::fault::{Fault, codes};
+use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::statement::Kind;
 
@@ -34,8 +35,6 @@ use crate::statement::Kind;
 const BODY_BYTES: usize = 16 << 20;
 /// Rows that are written at a time.
 const PIECE_ROWS: usize = 4096;
-/// How often who has gone asks for the end of what runs for him, until it has ended.
-const AGAIN: Duration = Duration::from_millis(10);
 /// What a statement that gives no rows has done, where the form has no place for it.
 const COMMAND: HeaderName = HeaderName::from_static("nearside-command");
 
@@ -111,50 +110,14 @@ fn form(request: &Request<Incoming>) -> Result<Form, Box<Answer>> {
     })
 }
 
-/// Cancels what a session runs when nobody waits for it any more.
-struct Waiting {
-    handle: CancelHandle,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if self.is_over.load(Ordering::Acquire) {
-            return;
-        }
-        let (handle, is_over) = (self.handle.clone(), Arc::clone(&self.is_over));
-        // The session may not have the statement yet: it is cancelled again until it is over.
-        tokio::spawn(async move {
-            while !is_over.load(Ordering::Acquire) {
-                handle.cancel();
-                tokio::time::sleep(AGAIN).await;
-            }
-        });
-    }
-}
-
 async fn run(session: Session, shared: &Arc<Shared>, asked: Asked, form: Form) -> Result<Answer, Fault> {
     let kind = Kind::of(&asked.sql)?;
     is_for_one_request(&kind)?;
-    let turn = Arc::clone(&shared.turns).acquire_owned().await.ok();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let waiting = Waiting { handle: session.cancel_handle(), is_over: Arc::clone(&is_over) };
-    let started = tokio::task::spawn_blocking({
-        let (session, kind) = (session.clone(), kind.clone());
-        move || {
-            let outcome = start(&session, &asked, &kind);
-            is_over.store(true, Ordering::Release);
-            drop(turn);
-            outcome
-        }
-    });
-    let outcome = started.await.map_err(|_| {
-        waiting.is_over.store(true, Ordering::Release);
-        panicked()
-    })??;
+    let of = kind.clone();
+    let outcome = blocking(&session, shared, move |session| start(session, &asked, &of)).await?;
     match outcome {
         Outcome::Done(done) => done_as(form, &kind, &done),
-        Outcome::Rows(rows) => send(session, rows, form, kind).await,
+        Outcome::Rows(rows) => send(session, rows, form, kind, shared.limits.stall).await,
     }
 }
 
@@ -231,7 +194,9 @@ fn done_as(form: Form, kind: &Kind, done: &Done) -> Result<Answer, Fault> {
 
 /// Rows on their way.
 struct Sending {
-    rows: ResultStream,
+    rows: Outgoing,
+    /// What the statement did, where its rows are those of RETURNING.
+    done: Option<Done>,
     writer: Box<dyn Writes>,
     batch: Option<RecordBatch>,
     kind: Kind,
@@ -245,17 +210,26 @@ struct Sending {
     _session: Session,
 }
 
-async fn send(session: Session, rows: ResultStream, form: Form, kind: Kind) -> Result<Answer, Fault> {
-    let mut rows = match form {
+async fn send(
+    session: Session,
+    rows: ResultStream,
+    form: Form,
+    kind: Kind,
+    stall: Option<Duration>,
+) -> Result<Answer, Fault> {
+    let rows = match form {
         Form::Json | Form::Csv => rows,
         Form::Arrow | Form::Parquet => rows.with_names_apart(),
     };
     let mut written = Vec::new();
     let writer = form.begin(rows.schema(), zone(&session), &mut written)?;
+    let done = rows.written().cloned();
+    let mut rows = Outgoing::new(rows, stall);
     let batch = StreamExt::next(&mut rows).await.transpose()?;
     let mut sending = Sending {
         has_begun: batch.is_some(),
         rows,
+        done,
         writer,
         batch,
         kind,
@@ -287,15 +261,14 @@ impl Sending {
         if self.batch.is_none() && std::mem::replace(&mut self.has_begun, true) {
             match StreamExt::next(&mut self.rows).await.transpose() {
                 Ok(batch) => self.batch = batch,
-                Err(error) => return Some(Err(error.into())),
+                Err(fault) => return Some(Err(fault)),
             }
         }
         let written = match self.batch.take() {
             None => {
                 self.has_ended = true;
                 let rows = self.sent;
-                let tag =
-                    self.rows.written().map_or_else(|| self.kind.tag_of_rows(rows), |done| self.kind.tag_of(done));
+                let tag = self.done.as_ref().map_or_else(|| self.kind.tag_of_rows(rows), |done| self.kind.tag_of(done));
                 self.writer.end(&tag, &mut self.written)
             }
             Some(batch) => {

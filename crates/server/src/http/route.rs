@@ -10,15 +10,17 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 
-use super::answer::{Answer, failed, kinds, panicked, refused, whole};
+use super::answer::{Answer, failed, kinds, refused, whole};
 use super::door::Answers;
-use super::entry::Entry;
 use super::guard::kind;
 use super::look::Look;
 use super::metrics::{Counts, metrics};
-use super::{body, page, query};
+use super::{body, entry, page, query};
+use crate::blocking::panicked;
+use crate::entry::Entry;
 use crate::fault::{Fault, codes};
 use crate::shared::{Shared, Stop};
+use crate::tls::Tls;
 
 /// How long what is asked of the page's own addresses may be.
 const BODY_BYTES: usize = 4096;
@@ -72,6 +74,10 @@ impl Live {
 }
 
 impl Answers for Live {
+    fn tls(&self) -> Option<Arc<Tls>> {
+        self.shared.tls.read().clone()
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let path = request.uri().path().to_string();
         let is_reading = matches!(*request.method(), Method::GET | Method::HEAD);
@@ -79,7 +85,7 @@ impl Answers for Live {
         // Whether it works a server says to everybody.
         let session = match path.as_str() {
             "/health" | "/ready" => self.session.clone(),
-            _ => match self.entry.session(&request, &self.session, &self.shared).await {
+            _ => match entry::session(&self.entry, &request, &self.session, &self.shared).await {
                 Ok(session) => session,
                 Err(answer) => return *answer,
             },

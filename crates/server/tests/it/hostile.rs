@@ -16,6 +16,11 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+/// How many cases there are to be, and from which seed.
+pub fn cases(default: u64) -> (u64, u64) {
+    (number("NEARSIDE_WIRE_CASES", default), number("NEARSIDE_WIRE_SEED", 1))
+}
+
 /// A message that is as it should be, more or less.
 fn good(random: &mut Random) -> Vec<u8> {
     const STATEMENTS: [&str; 14] = [
@@ -95,8 +100,7 @@ fn what_makes_no_sense_harms_nobody() {
     let (server, _) = with_options(Options { limits, ..Options::default() });
     let mut witness = Wire::open(&server);
     witness.query("CREATE TABLE t (a INT); CREATE TABLE w (n INT)");
-    let cases = number("NEARSIDE_WIRE_CASES", 1500);
-    let seed = number("NEARSIDE_WIRE_SEED", 1);
+    let (cases, seed) = cases(1500);
     let mut random = Random::new(seed);
     for case in 0..cases {
         if random.below(8) == 0 {

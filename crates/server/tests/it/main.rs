@@ -6,6 +6,7 @@ mod copying;
 mod driver;
 mod ending;
 mod extended;
+mod flight;
 mod hostile;
 mod http;
 mod login;

@@ -188,3 +188,44 @@ fn files_that_are_no_certificate_are_refused() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(start((&certificate, &key)).unwrap().contains("chmod 600"));
 }
+
+#[test]
+fn http_and_flight_are_encrypted_by_the_same_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificate(folder.path());
+    let certificate = files.0.clone();
+    let any = || vec!["127.0.0.1:0".parse().unwrap()];
+    let options = Options { tls: Some(files), http: any(), flight: any(), ..Options::default() };
+    let (server, _database) = crate::wire::with_options(options);
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&certificate).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_root_certificates(roots).with_no_client_auth();
+    let encrypted = |to, protocol: &[u8]| {
+        let stream = TcpStream::connect(to).unwrap();
+        stream.set_read_timeout(Some(crate::wire::WITHIN)).unwrap();
+        let config = ClientConfig { alpn_protocols: vec![protocol.to_vec()], ..config.clone() };
+        let name = ServerName::try_from("localhost").unwrap();
+        StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+    };
+    // Who encrypts has seen whom it asks, by whatever name.
+    let mut stream = encrypted(server.http()[0], b"http/1.1");
+    stream.write_all(b"GET /ready HTTP/1.1\r\nHost: db.example.org\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    // Without it the same port goes on as before.
+    let mut stream = TcpStream::connect(server.http()[0]).unwrap();
+    stream.write_all(b"GET /ready HTTP/1.1\r\nHost: db.example.org\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 403"), "{}", String::from_utf8_lossy(&answer));
+    // HTTP/2 begins with the server's settings, whatever comes.
+    let mut stream = encrypted(server.flight()[0], b"h2");
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!((head[3], &head[5..]), (4, &[0; 4][..]));
+    assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+}

@@ -195,3 +195,33 @@ fn what_is_asked_in_another_way_is_refused() {
     assert_eq!(ask(to, "GET", "/query", &[], b"").status, 405);
     assert_eq!(ask(to, "POST", "/query", &[("Content-Type", "application/sql")], b"SELECT '\xff'").code(), "22021");
 }
+
+#[test]
+fn a_reader_that_stalls_ends_its_statement() {
+    let stall = Some(std::time::Duration::from_millis(200));
+    let limits = nearside_server::Limits { stall, ..nearside_server::Limits::default() };
+    let http = vec!["127.0.0.1:0".parse().unwrap()];
+    let (server, database) = crate::wire::with_options(nearside_server::Options { http, limits, ..Default::default() });
+    let mut stream = super::client::connect(server.http()[0]);
+    let sql = "SELECT 'stalls' AS a, g FROM generate_series(1, 1000000000) g";
+    let head = format!(
+        "POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/sql\r\nContent-Length: {}\r\n\r\n{sql}",
+        sql.len()
+    );
+    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+    let running = "SELECT count(*) FROM nearside.statements WHERE sql LIKE '%stalls%' AND sql NOT LIKE '%LIKE%'";
+    let count = || {
+        let counted = database.session().query(running).unwrap().collect_all().unwrap();
+        nearside::arrow::util::display::array_value_to_string(counted[0].column(0), 0).unwrap()
+    };
+    let begun = std::time::Instant::now();
+    // It begins, and ends although its client is there.
+    while count() == "0" {
+        assert!(begun.elapsed() < crate::wire::WITHIN, "it never began");
+    }
+    while count() != "0" {
+        assert!(begun.elapsed() < crate::wire::WITHIN, "it runs on");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(stream);
+}
