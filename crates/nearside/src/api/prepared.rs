@@ -265,7 +265,8 @@ impl Template {
             return Ok(None);
         }
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
-        let is_typed = values.iter().zip(&self.parameter_types).all(|(v, known)| known.as_ref() == Some(&v.data_type()));
+        let is_typed =
+            values.iter().zip(&self.parameter_types).all(|(v, known)| known.as_ref() == Some(&v.data_type()));
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         match self.planned.lock().clone() {
             Some((of, planned)) if of == stamp && is_typed => planned.start_at_once(&values, running),

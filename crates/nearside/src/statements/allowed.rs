@@ -14,7 +14,9 @@ use crate::catalog::roles::PredefinedRole;
 use crate::catalog::{Entry, Name};
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AlterSystem, AnyStatement, Commented, SequenceStatement, normalised, object_reference};
+use crate::sql::{
+    AlterSystem, AnyStatement, Commented, SequenceStatement, TypeStatement, normalised, object_reference,
+};
 
 /// Fails where the role that runs a statement may not.
 ///
@@ -60,6 +62,7 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         },
         AnyStatement::Checkpoint => may.need_superuser(Some(PredefinedRole::Checkpoint), "CHECKPOINT"),
         AnyStatement::Sequence(sequence) => of.sequence(sequence),
+        AnyStatement::Type(of_type) => of.types(of_type),
         AnyStatement::Upkeep(upkeep) if upkeep.tables.is_empty() => {
             may.need_superuser(None, "VACUUM or ANALYZE all tables; name your own")
         }
@@ -114,6 +117,18 @@ impl Check<'_> {
             Some(name) => self.may.need_own(&Thing::named(&name)),
             None => Ok(()),
         }
+    }
+
+    /// Types have no owners: they belong to their schema's.
+    fn types(&self, statement: &TypeStatement) -> Result<()> {
+        let names = match statement {
+            TypeStatement::Create { name, .. }
+            | TypeStatement::AddValue { name, .. }
+            | TypeStatement::RenameValue { name, .. }
+            | TypeStatement::Rename { name, .. } => std::slice::from_ref(name),
+            TypeStatement::Drop { names, .. } => names,
+        };
+        names.iter().try_for_each(|name| self.may.need_own(&Thing::Schema(self.running.named(name)?.schema)))
     }
 
     fn own_index(&self, name: &ObjectName) -> Result<()> {

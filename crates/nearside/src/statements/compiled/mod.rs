@@ -204,7 +204,7 @@ impl RowSchema {
             let place = self.columns.index_of(name);
             if let Ok(place) = &place {
                 let length = self.columns.field(*place).metadata().get(LENGTH);
-                has_fixed |= length.and_then(|text| Length::of_text(text)).is_some_and(Length::is_fixed);
+                has_fixed |= length.and_then(|text| Length::of_text(text)).is_some_and(|length| length.is_fixed());
             }
             has_parameter |= is_parameter;
             is_known &= place.is_ok_and(|place| (place >= first_parameter) == is_parameter);
