@@ -215,7 +215,7 @@ fn transactions_that_change_one_role_meet() {
     one.execute("CREATE ROLE c; BEGIN; GRANT b TO c").unwrap();
     two.execute("DROP ROLE b").unwrap();
     one.execute("COMMIT").unwrap();
-    assert_eq!(rows(&two, "SELECT count(*) FROM pg_auth_members"), [["0"]]);
+    assert_eq!(rows(&two, "SELECT count(*) FROM pg_auth_members WHERE member >= 16384"), [["0"]]);
 }
 
 /// The time of now, with all that was committed before it earlier and all that comes later.
