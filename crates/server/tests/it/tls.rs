@@ -205,7 +205,8 @@ fn http_and_flight_are_encrypted_by_the_same_certificate() {
     let encrypted = |to, protocol: &[u8]| {
         let stream = TcpStream::connect(to).unwrap();
         stream.set_read_timeout(Some(crate::wire::WITHIN)).unwrap();
-        let config = ClientConfig { alpn_protocols: vec![protocol.to_vec()], ..config.clone() };
+        let mut config = config.clone();
+        config.alpn_protocols = vec![protocol.to_vec()];
         let name = ServerName::try_from("localhost").unwrap();
         StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), stream)
     };
