@@ -25,8 +25,8 @@ SCRIPTS = ["select-only", "simple-update", "tpcb-like"]
 RANGES = ("\\set first random(1, 100000 * :scale - 100)\n"
           "SELECT sum(abalance), count(*) FROM pgbench_accounts WHERE aid BETWEEN :first AND :first + 99;\n")
 # Eight columns of the types that reports have.
-WIDE = ("SELECT i::INT AS a, i * 7 AS b, i / 3.0::FLOAT8 AS c, (i % 1000)::SMALLINT AS d, i::REAL AS e, i % 2 = 0 AS f, "
-        "DATE '2020-01-01' + (i % 1000)::INT AS g, TIMESTAMP '2020-01-01' + i * INTERVAL '1 second' AS h "
+WIDE = ("SELECT i::INT AS a, i * 7 AS b, i / 3.0::FLOAT8 AS c, (i % 1000)::SMALLINT AS d, i::REAL AS e, "
+        "i % 2 = 0 AS f, DATE '2020-01-01' + (i % 1000)::INT AS g, TIMESTAMP '2020-01-01' + i * INTERVAL '1 second' AS h "
         "FROM generate_series(1, {rows}) AS s(i)")
 
 
@@ -36,7 +36,8 @@ class Nearside:
     def __init__(self, binary, programs, folder, threads):
         self.binary, self.programs, self.threads = binary, programs, threads
         self.stack = contextlib.ExitStack()
-        self.folder = pathlib.Path(self.stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix="nearside-")))
+        own = tempfile.TemporaryDirectory(dir=folder, prefix="nearside-")
+        self.folder = pathlib.Path(self.stack.enter_context(own))
 
     def __enter__(self):
         with socket.socket() as free:

@@ -9,6 +9,7 @@ pub(crate) mod keyed;
 mod late_checks;
 pub(crate) mod logins;
 mod on_commit;
+mod parsed;
 pub(crate) mod plan_times;
 pub(crate) mod prepared;
 mod prepared_write;

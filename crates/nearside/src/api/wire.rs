@@ -14,13 +14,13 @@ use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{self, visit_expressions};
 
+use crate::api::parsed::key as parsed_key;
 use crate::api::prepared::{QuerySource, Template};
 use crate::api::session::{Prepared, Session, not_on_a_worker};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
 use crate::plan::system::OfSession;
-use crate::run::cache::{Key, PlanCache};
 use crate::run::outcome::{Done, Outcome};
 use crate::run::prepare::constants;
 use crate::run::statement::RunningStatement;
@@ -35,19 +35,6 @@ pub struct TableName {
     pub schema: Option<String>,
     /// The table.
     pub table: String,
-}
-
-/// Statements that a client has had prepared without a name, by their texts and the types that it declared.
-#[derive(Debug)]
-pub(super) struct Parsed(PlanCache<Arc<Template>>);
-
-/// How many of them a session keeps.
-const PARSED_MAX: usize = 64;
-
-impl Default for Parsed {
-    fn default() -> Parsed {
-        Parsed(PlanCache::new(PARSED_MAX))
-    }
 }
 
 impl TableName {
@@ -234,10 +221,6 @@ impl Prepared {
         })?;
         Ok(found.take())
     }
-}
-
-fn parsed_key(sql: &str, declared: &[Option<DataType>], running: &RunningStatement, settings: u64) -> Key {
-    Key { sql: format!("{declared:?} {sql}"), settings, ddl_version: running.catalog.ddl_version }
 }
 
 /// The statement with types that are declared, told by itself, or those of texts.

@@ -9,9 +9,7 @@
 //!
 //! Tables come in as [`IndexedTable`] only, so none is ever without its indexes. Names of indexes are unique within a
 //! schema; those that nobody chose are chosen here, when the table is put in.
-//!
-//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change
-//! it.
+//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not.
 //!
 //! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
 //! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].

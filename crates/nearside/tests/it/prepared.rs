@@ -73,7 +73,7 @@ const WRITES: &[(&str, &[Kind])] = &[
     ("UPDATE w SET f = 8.5 WHERE k = $1 AND c = $2", &[Kind::Int, Kind::Text]),
     ("UPDATE w SET s = CASE WHEN c = $2 THEN 'same' ELSE length(c)::TEXT END WHERE k = $1", &[Kind::Int, Kind::Text]),
     (
-        "INSERT INTO w (k, c) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET s = CASE WHEN w.c = $2 THEN 'a' ELSE 'b' END",
+        "INSERT INTO w (k, c) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET s = CASE WHEN w.c = $2 THEN 'a' END",
         &[Kind::Int, Kind::Text],
     ),
     ("DELETE FROM w WHERE k = $1", &[Kind::Float]),
