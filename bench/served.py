@@ -26,7 +26,8 @@ RANGES = ("\\set first random(1, 100000 * :scale - 100)\n"
           "SELECT sum(abalance), count(*) FROM pgbench_accounts WHERE aid BETWEEN :first AND :first + 99;\n")
 # Eight columns of the types that reports have.
 WIDE = ("SELECT i::INT AS a, i * 7 AS b, i / 3.0::FLOAT8 AS c, (i % 1000)::SMALLINT AS d, i::REAL AS e, "
-        "i % 2 = 0 AS f, DATE '2020-01-01' + (i % 1000)::INT AS g, TIMESTAMP '2020-01-01' + i * INTERVAL '1 second' AS h "
+        "i % 2 = 0 AS f, "
+        "DATE '2020-01-01' + (i % 1000)::INT AS g, TIMESTAMP '2020-01-01' + i * INTERVAL '1 second' AS h "
         "FROM generate_series(1, {rows}) AS s(i)")
 
 
