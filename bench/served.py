@@ -118,15 +118,16 @@ def pgbench(server, words, seconds, clients):
     # PostgreSQL counts what a process took once it has ended.
     time.sleep(0.3)
     used = cpu_seconds(server.server.pid) - before
-    rate = float(re.search(r"^tps = ([0-9.]+)", said, re.M)[1])
-    done = int(re.search(r"transactions actually processed: (\d+)", said)[1])
+    rate = re.search(r"^tps = ([0-9.]+)", said, re.M)
+    done = re.search(r"transactions actually processed: (\d+)", said)
     failed = re.search(r"number of failed transactions: (\d+)", said)
-    if failed and int(failed[1]):
+    if not rate or not done or not int(done[1]) or (failed and int(failed[1])):
         sys.exit(f"pgbench said:\n{said}")
     times = sorted(int(line.split()[2]) / 1000
                    for name in server.folder.glob("times.*") for line in open(name))
     quantiles = [times[int(len(times) * part)] for part in (0.5, 0.99)] if times else [None, None]
-    return {"per_second": rate, "cpu_us": used / done * 1e6, "p50_ms": quantiles[0], "p99_ms": quantiles[1]}
+    return {"per_second": float(rate[1]), "cpu_us": used / int(done[1]) * 1e6, "p50_ms": quantiles[0],
+            "p99_ms": quantiles[1]}
 
 
 def copied(server, rows):

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
@@ -119,6 +120,8 @@ pub(crate) struct PlanContext<'a> {
     pub planning: Vec<Name>,
     /// Whether to go on: views that name views may be planned very often.
     pub stop: Stop,
+    /// Told where a function may wait.
+    pub waits: Arc<AtomicBool>,
     /// Queries of the statement that are planned by themselves, by the names that stand in their place.
     pub given: Mutex<HashMap<String, Arc<dyn TableSource>>>,
     /// Names and columns of everything, once somebody has asked.
@@ -233,7 +236,9 @@ impl PlanContext<'_> {
 
     /// What functions that ask the catalog are answered: the same for all of a statement, which tells equal calls by
     /// it.
+    /// What a function that waits heeds.
     fn check_of_stop(&self) -> sleep::Check {
+        self.waits.store(true, Ordering::Release);
         let stop = self.stop.clone();
         Arc::new(move || stop.check())
     }
@@ -294,6 +299,7 @@ impl PlanContext<'_> {
             sequences: self.sequences.as_ref().map(|of| of.of_views()),
             planning: self.planning.clone(),
             stop: self.stop.clone(),
+            waits: Arc::clone(&self.waits),
             given: Mutex::default(),
             described: Arc::clone(&self.described),
             answers: Arc::clone(&self.answers),

@@ -16,11 +16,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Alias, WindowFunction};
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
 use datafusion_optimizer::AnalyzerRule;
 
@@ -28,6 +26,7 @@ use crate::catalog::lengths::{LENGTH, Length};
 use crate::error::Error;
 use crate::functions::anywhere::{any_node, any_part};
 use crate::rewrite::casts::kept;
+use crate::rewrite::field_types::with_parts;
 use crate::rewrite::kinds::is_comparison;
 use crate::rewrite::named::named;
 use crate::sql::CAST;
@@ -106,24 +105,10 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
         }
     }
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-    }
-    let plan = with_trimmed_keys(plan)?;
-    let names = datafusion_expr::expr_rewriter::NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
-        let rewritten =
-            if rewritten.transformed { rewritten.update_data(|expr| name.restore(expr)) } else { rewritten };
-        let Some(length) = handed_on(&rewritten.data, &schema) else { return Ok(rewritten) };
-        let name = rewritten.data.schema_name().to_string();
-        let metadata = FieldMetadata::from(HashMap::from([(LENGTH.to_string(), length.sql())]));
-        Ok(Transformed::yes(rewritten.data.alias_with_metadata(name, Some(metadata))))
-    })?;
-    // Also where only something below has changed.
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    let of = |expr: &Expr, schema: &DFSchema| {
+        handed_on(expr, schema).map(|length| HashMap::from([(LENGTH.to_string(), length.sql())]))
+    };
+    Ok(Transformed::yes(with_parts(with_trimmed_keys(plan)?, rewrite, of)?))
 }
 
 fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -13,12 +13,11 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion_common::{Column, DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Cast, InList, Placeholder, ScalarFunction, TryCast, WindowFunction};
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    SortExpr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits, lit, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, Window,
+    WindowFrame, WindowFrameBound, WindowFrameUnits, lit, when,
 };
 use datafusion_optimizer::AnalyzerRule;
 
@@ -29,6 +28,7 @@ use crate::error::types::sql_type;
 use crate::functions::anywhere::{any_node, any_part};
 use crate::functions::enums::{EnumCall, call, called, wants};
 use crate::functions::json::planner::{CHOICES, HANDED_ON, is_untyped};
+use crate::rewrite::field_types::{with_parts, with_read_column};
 use crate::rewrite::kinds::is_comparison;
 use crate::sql::{CAST, STEP, fresh_name};
 
@@ -126,22 +126,8 @@ fn unsupported(message: String) -> DataFusionError {
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = with_read_texts(plan)?;
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-    }
-    let names = datafusion_expr::expr_rewriter::NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
-        let rewritten =
-            if rewritten.transformed { rewritten.update_data(|expr| name.restore(expr)) } else { rewritten };
-        let Some(of) = handed_on(&rewritten.data, &schema) else { return Ok(rewritten) };
-        let name = rewritten.data.schema_name().to_string();
-        let metadata = FieldMetadata::from(of.metadata());
-        Ok(Transformed::yes(rewritten.data.alias_with_metadata(name, Some(metadata))))
-    })?;
-    let plan = rewritten.map_data(LogicalPlan::recompute_schema)?.data;
+    let of = |expr: &Expr, schema: &DFSchema| handed_on(expr, schema).map(|of| of.metadata());
+    let plan = with_parts(plan, rewrite, of)?;
     Ok(Transformed::yes(with_places(plan)?))
 }
 
@@ -163,27 +149,18 @@ fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
             if of(input).is_some_and(|own| own == to) {
                 continue;
             }
-            let read = match input.as_ref() {
-                LogicalPlan::Projection(query) if is_untyped(&query.expr[column].clone().unalias()) => {
-                    let mut outputs = query.expr.clone();
-                    let name = outputs[column].qualified_name();
-                    let value = std::mem::take(&mut outputs[column]).unalias();
-                    let schema = query.input.schema();
-                    outputs[column] = read_as(value, &to, "UNION", schema)?.alias_qualified(name.0, name.1);
-                    Projection::try_new(outputs, Arc::clone(&query.input))?
-                }
-                _ => {
-                    let other = match of(input) {
-                        Some(other) => other.shown(),
-                        None => sql_type(input.schema().field(column).data_type()).to_lowercase(),
-                    };
-                    return Err(mismatch(format!(
-                        "UNION types {} and {other} cannot be matched; cast one to the type of the other",
-                        to.shown()
-                    )));
-                }
-            };
-            *input = Arc::new(LogicalPlan::Projection(read));
+            let read = with_read_column(input, column, |value, schema| read_as(value, &to, "UNION", schema))?;
+            let read = read.ok_or_else(|| {
+                let other = match of(input) {
+                    Some(other) => other.shown(),
+                    None => sql_type(input.schema().field(column).data_type()).to_lowercase(),
+                };
+                mismatch(format!(
+                    "UNION types {} and {other} cannot be matched; cast one to the type of the other",
+                    to.shown()
+                ))
+            })?;
+            *input = Arc::new(read);
         }
     }
     LogicalPlan::Union(union).recompute_schema()
@@ -248,78 +225,68 @@ fn with_places(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// `min` and `max` of an enum are the labels of the least and greatest place.
 fn extremes(aggregate: Aggregate) -> Result<LogicalPlan> {
-    let schema = Arc::clone(aggregate.input.schema());
-    let of = |expr: &Expr| match expr.clone().unalias() {
-        Expr::AggregateFunction(AggregateFunction { func, params }) if matches!(func.name(), "min" | "max") => {
-            params.args.first().and_then(|arg| enum_of(arg, &schema))
-        }
-        _ => None,
-    };
-    let found: Vec<Option<EnumType>> = aggregate.aggr_expr.iter().map(of).collect();
-    if found.iter().all(Option::is_none) {
+    let names = aggregate.schema.columns();
+    let Some((values, outputs)) = placed_extremes(&aggregate.aggr_expr, &names, aggregate.input.schema()) else {
         return Ok(LogicalPlan::Aggregate(aggregate));
-    }
-    let wanted = aggregate.schema.columns();
-    let groups = wanted.len() - aggregate.aggr_expr.len();
-    let mut outputs: Vec<Expr> = wanted[..groups].iter().cloned().map(Expr::Column).collect();
-    let mut values = Vec::with_capacity(aggregate.aggr_expr.len());
-    for ((value, of), name) in aggregate.aggr_expr.into_iter().zip(found).zip(&wanted[groups..]) {
-        let Some(of) = of else {
-            outputs.push(Expr::Column(name.clone()));
-            values.push(value);
-            continue;
-        };
-        let mut value = value.unalias();
-        if let Expr::AggregateFunction(function) = &mut value {
-            for arg in &mut function.params.args {
-                *arg = call(EnumCall::Place, std::mem::take(arg), &of);
-            }
-        }
-        let place = fresh_name("place");
-        values.push(value.alias(&place));
-        let label = call(EnumCall::Label, Expr::Column(datafusion_common::Column::from_name(place)), &of);
-        outputs.push(label.alias_qualified(name.relation.clone(), name.name.clone()));
-    }
+    };
     let groups = LogicalPlan::Aggregate(Aggregate::try_new(aggregate.input, aggregate.group_expr, values)?);
     LogicalPlanBuilder::from(groups).project(outputs)?.build()
 }
 
 /// The same of windows.
 fn extremes_over(window: Window) -> Result<LogicalPlan> {
-    let schema = Arc::clone(window.input.schema());
-    let of = |expr: &Expr| match expr.clone().unalias() {
-        Expr::WindowFunction(function) if matches!(function.fun.name(), "min" | "max") => {
-            function.params.args.first().and_then(|arg| enum_of(arg, &schema))
-        }
-        _ => None,
-    };
-    let found: Vec<Option<EnumType>> = window.window_expr.iter().map(of).collect();
-    if found.iter().all(Option::is_none) {
+    let names = window.schema.columns();
+    let Some((values, outputs)) = placed_extremes(&window.window_expr, &names, window.input.schema()) else {
         return Ok(LogicalPlan::Window(window));
-    }
-    let wanted = window.schema.columns();
-    let before = wanted.len() - window.window_expr.len();
-    let mut outputs: Vec<Expr> = wanted[..before].iter().cloned().map(Expr::Column).collect();
-    let mut values = Vec::with_capacity(window.window_expr.len());
-    for ((value, of), name) in window.window_expr.into_iter().zip(found).zip(&wanted[before..]) {
-        let Some(of) = of else {
-            outputs.push(Expr::Column(name.clone()));
-            values.push(value);
-            continue;
-        };
-        let mut value = value.unalias();
-        if let Expr::WindowFunction(function) = &mut value {
-            for arg in &mut function.params.args {
-                *arg = call(EnumCall::Place, std::mem::take(arg), &of);
-            }
-        }
-        let place = datafusion_common::Column::from_name(value.schema_name().to_string());
-        values.push(value);
-        let label = call(EnumCall::Label, Expr::Column(place), &of);
-        outputs.push(label.alias_qualified(name.relation.clone(), name.name.clone()));
-    }
+    };
     let window = LogicalPlan::Window(Window::try_new(values, window.input)?);
     LogicalPlanBuilder::from(window).project(outputs)?.build()
+}
+
+/// The arguments of `min` or `max`, if that is what an output is.
+fn extreme_args(expr: &mut Expr) -> Option<&mut Vec<Expr>> {
+    match expr {
+        Expr::Alias(alias) => extreme_args(&mut alias.expr),
+        Expr::AggregateFunction(AggregateFunction { func, params }) if matches!(func.name(), "min" | "max") => {
+            Some(&mut params.args)
+        }
+        Expr::WindowFunction(function) if matches!(function.fun.name(), "min" | "max") => {
+            Some(&mut function.params.args)
+        }
+        _ => None,
+    }
+}
+
+/// The last outputs of a step with `min` and `max` of places in the place of those of enums, and all its outputs, by
+/// their names, over that; `None` where there are none of enums.
+fn placed_extremes(exprs: &[Expr], names: &[Column], schema: &DFSchema) -> Option<(Vec<Expr>, Vec<Expr>)> {
+    let before = names.len() - exprs.len();
+    let mut outputs: Vec<Expr> = names[..before].iter().cloned().map(Expr::Column).collect();
+    let mut values = Vec::with_capacity(exprs.len());
+    let mut is_any = false;
+    for (expr, name) in exprs.iter().zip(&names[before..]) {
+        let mut value = expr.clone().unalias();
+        let args = extreme_args(&mut value);
+        let of = args.as_ref().and_then(|args| enum_of(args.first()?, schema));
+        let (Some(args), Some(of)) = (args, of) else {
+            outputs.push(Expr::Column(name.clone()));
+            values.push(expr.clone());
+            continue;
+        };
+        is_any = true;
+        for arg in args {
+            *arg = call(EnumCall::Place, std::mem::take(arg), &of);
+        }
+        // A window has no outputs by other names than their own; two aggregates may be one.
+        let place = match &value {
+            Expr::WindowFunction(_) => value.schema_name().to_string(),
+            _ => fresh_name("place"),
+        };
+        values.push(if let Expr::WindowFunction(_) = &value { value } else { value.alias(&place) });
+        let label = call(EnumCall::Label, Expr::Column(Column::from_name(place)), &of);
+        outputs.push(label.alias_qualified(name.relation.clone(), name.name.clone()));
+    }
+    is_any.then_some((values, outputs))
 }
 
 /// What a value of an enum is ordered by; others as they are.

@@ -11,14 +11,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, DataFusionError, Result};
 use datafusion_expr::expr::{AggregateFunction, Cast, Placeholder, ScalarFunction, TryCast, WindowFunction};
-use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    RecursiveQuery, Subquery, cast, lit, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, RecursiveQuery,
+    Subquery, cast, lit, when,
 };
 use datafusion_functions::core::named_struct;
 use datafusion_functions_aggregate::first_last::first_value_udaf;
@@ -34,6 +32,7 @@ use crate::functions::json::{
     AS_JSON, AS_JSONB, AS_TEXT, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
 };
 use crate::functions::texts::nested::is_list;
+use crate::rewrite::field_types::{with_parts, with_read_column};
 use crate::rewrite::kinds::is_comparison;
 use crate::sql::{CAST, STEP, fresh_name};
 
@@ -86,22 +85,8 @@ fn unsupported(message: String) -> DataFusionError {
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = with_read_texts(plan)?;
-    let mut schema = merge_schema(&plan.inputs());
-    if let LogicalPlan::TableScan(scan) = &plan {
-        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
-    }
-    let names = datafusion_expr::expr_rewriter::NamePreserver::new(&plan);
-    let rewritten = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
-        let rewritten =
-            if rewritten.transformed { rewritten.update_data(|expr| name.restore(expr)) } else { rewritten };
-        let Some(of) = handed_on(&rewritten.data, &schema) else { return Ok(rewritten) };
-        let name = rewritten.data.schema_name().to_string();
-        let metadata = FieldMetadata::from(named_types::metadata(of.name()));
-        Ok(Transformed::yes(rewritten.data.alias_with_metadata(name, Some(metadata))))
-    })?;
-    let plan = rewritten.map_data(LogicalPlan::recompute_schema)?.data;
+    let of = |expr: &Expr, schema: &DFSchema| handed_on(expr, schema).map(|of| named_types::metadata(of.name()));
+    let plan = with_parts(plan, rewrite, of)?;
     Ok(Transformed::yes(with_keys(plan)?))
 }
 
@@ -115,23 +100,14 @@ fn with_read_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
             if own == of {
                 continue;
             }
-            let read = match input.as_ref() {
-                LogicalPlan::Projection(query) if is_untyped(&query.expr[column].clone().unalias()) => {
-                    let mut outputs = query.expr.clone();
-                    let name = outputs[column].qualified_name();
-                    let value = std::mem::take(&mut outputs[column]).unalias();
-                    outputs[column] =
-                        read_as(value, *of, "UNION", query.input.schema())?.alias_qualified(name.0, name.1);
-                    Projection::try_new(outputs, Arc::clone(&query.input))?
-                }
-                _ => {
-                    return Err(unsupported(format!(
-                        "UNION of {} and another type is not supported; cast the column of the other query to {0}",
-                        of.name()
-                    )));
-                }
-            };
-            *input = Arc::new(LogicalPlan::Projection(read));
+            let read = with_read_column(input, column, |value, schema| read_as(value, *of, "UNION", schema))?;
+            let read = read.ok_or_else(|| {
+                unsupported(format!(
+                    "UNION of {} and another type is not supported; cast the column of the other query to {0}",
+                    of.name()
+                ))
+            })?;
+            *input = Arc::new(read);
         }
     }
     LogicalPlan::Union(union).recompute_schema()

@@ -11,6 +11,7 @@ pub(crate) mod days;
 mod dependent;
 pub(crate) mod effects;
 pub(crate) mod enums;
+mod field_types;
 pub(crate) mod json;
 pub(crate) mod kinds;
 pub(crate) mod literals;

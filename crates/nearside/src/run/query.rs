@@ -70,7 +70,11 @@ pub(crate) fn start_bound(
         let recording = Recording::of(profile, &running);
         return ResultStream::native(schema, execution, running).recorded(Some(recording)).let_in(ticket);
     }
-    ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running).let_in(ticket)
+    let execution = match running.waits() {
+        true => exec::execute_on_workers(Arc::clone(plan.plan()), context),
+        false => exec::execute_checked(&plan, context, estimated_bytes),
+    };
+    ResultStream::native(schema, execution, running).let_in(ticket)
 }
 
 /// Prepares and starts in one go.

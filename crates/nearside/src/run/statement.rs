@@ -68,6 +68,8 @@ pub(crate) struct RunningStatement {
     blocked: Arc<AtomicU64>,
     /// Whether it has to run as a transaction: see [`RunningStatement::wants_transaction`].
     wants_transaction: Arc<AtomicBool>,
+    /// Whether a function of it may wait: see [`RunningStatement::waits`].
+    waits: Arc<AtomicBool>,
     /// Which of the process's sessions runs it; 0 for none.
     session: i32,
     /// The number of the role that runs it.
@@ -119,6 +121,7 @@ impl RunningStatement {
             transaction: None,
             blocked: Arc::default(),
             wants_transaction: Arc::default(),
+            waits: Arc::default(),
             session: 0,
             user,
             turn: (limits.statements > 0).then(Arc::default),
@@ -258,6 +261,7 @@ impl RunningStatement {
             transaction: self.transaction.clone(),
             blocked: Arc::clone(&self.blocked),
             wants_transaction: Arc::clone(&self.wants_transaction),
+            waits: Arc::clone(&self.waits),
             session: self.session,
             user: self.user,
             turn: self.turn.clone(),
@@ -336,6 +340,12 @@ impl RunningStatement {
         self.wants_transaction.load(Ordering::Acquire)
     }
 
+    /// Whether it has been planned with a function that may wait. Then nothing of it is computed by whoever asks for its
+    /// rows, who has others to serve.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Acquire)
+    }
+
     /// What expressions are planned with: the time of the statement and the session's settings.
     pub(crate) fn props(&self) -> ExecutionProps {
         let mut props = ExecutionProps::new();
@@ -354,6 +364,7 @@ impl RunningStatement {
             sequences: Some(self.sequences()),
             planning: Vec::new(),
             stop: self.stop(),
+            waits: Arc::clone(&self.waits),
             described: Default::default(),
             answers: Default::default(),
             describes: false,

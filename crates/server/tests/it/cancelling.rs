@@ -21,7 +21,10 @@ fn cancel(server: &Server, number: i32, key: &[u8]) {
 #[test]
 fn what_runs_is_cancelled_in_both_protocols() {
     let (server, _) = server();
-    for messages in [crate::wire::query(LONG), [run(LONG), sync()].concat()] {
+    // What little there is to compute is not computed by the connection's own task.
+    let sleeping = ["SELECT pg_sleep(60)", "SELECT (SELECT pg_sleep(60))", "VALUES (pg_sleep(60))"];
+    let all = sleeping.into_iter().chain([LONG]);
+    for messages in all.flat_map(|sql| [crate::wire::query(sql), [run(sql), sync()].concat()]) {
         let mut wire = Wire::open(&server);
         wire.send(&messages);
         std::thread::sleep(Duration::from_millis(200));
@@ -35,6 +38,24 @@ fn what_runs_is_cancelled_in_both_protocols() {
         assert_eq!((code(&all), status(&all)), ("57014".into(), 'I'), "{}", shown(&all));
         assert!(begun.elapsed() < Duration::from_secs(20));
         assert_eq!(wire.value("SELECT 1"), "1");
+    }
+}
+
+#[test]
+fn clients_that_sleep_hold_nobody_up() {
+    let (server, _) = server();
+    let mut sleeping: Vec<Wire> = (0..16).map(|_| Wire::open(&server)).collect();
+    for wire in &mut sleeping {
+        wire.send(&crate::wire::query("SELECT pg_sleep(60)"));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    let mut wire = Wire::open(&server);
+    assert_eq!(wire.value("SELECT count(*) FROM generate_series(1, 1000)"), "1000");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    for wire in &mut sleeping {
+        cancel(&server, wire.number, &wire.key);
+        assert_eq!(code(&wire.until_ready()), "57014");
     }
 }
 

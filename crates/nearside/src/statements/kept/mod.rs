@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, ScalarValue};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_expr::dml::InsertOp;
 use datafusion_expr::utils::split_conjunction_owned;
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Volatility, WriteOp};
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Volatility, WriteOp};
 use datafusion_optimizer::OptimizerConfig;
 use storage::{Keys, Serial, TableRow};
 use units::versions::Pin;
@@ -28,6 +28,7 @@ use crate::catalog::delta::FoundKeys;
 use crate::catalog::lengths::told;
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
+use crate::functions::anywhere::{any_node, any_part};
 use crate::functions::sequences::is_next;
 use crate::run::by_key::account;
 use crate::run::cache::{is_keepable, is_keepable_without_sequences, is_now};
@@ -161,13 +162,12 @@ impl KeptWrite {
         if !table.rules.generated.is_empty() || is_related(&running.catalog, table) {
             return Ok(None);
         }
-        let moment = match moment_of(write.input)? {
-            Some(moment) => Some(moment),
-            None => match write.conflict.map(|clause| conflict::update_plan(table, clause, running)).transpose()? {
-                Some(Some((plan, _))) => moment_of(&plan)?,
-                _ => None,
-            },
-        };
+        // Whether DO UPDATE asks for it shows when that is planned, and a value more costs next to nothing.
+        let asks_for_moment = write.conflict.is_some() || any_node(write.input, |node| any_part(node, is_moment))?;
+        let moment = asks_for_moment.then(|| {
+            let zone = running.planner.config_options().execution.time_zone.as_deref();
+            DataType::Timestamp(TimeUnit::Nanosecond, zone.map(Arc::from))
+        });
         let fields = write.types.iter().enumerate();
         let fields = fields.map(|(place, data_type)| Field::new(format!("${}", place + 1), data_type.clone(), true));
         let fields = fields.chain(moment.iter().map(|data_type| Field::new(MOMENT, data_type.clone(), true)));
@@ -235,10 +235,9 @@ impl KeptWrite {
             return Ok(None);
         }
         let mut arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
-        if let Some(data_type) = &self.moment {
+        if let Some(DataType::Timestamp(_, zone)) = &self.moment {
             let moment = running.query_execution_start_time().and_then(|moment| moment.timestamp_nanos_opt());
-            let moment = ScalarValue::TimestampNanosecond(moment, Some("+00:00".into()));
-            arrays.push(moment.cast_to(data_type)?.to_array()?);
+            arrays.push(ScalarValue::TimestampNanosecond(moment, zone.clone()).to_array()?);
         }
         Ok(Some(arrays))
     }
@@ -361,24 +360,9 @@ impl KeptWrite {
     }
 }
 
-/// The type of the moment that a plan asks for, if it does.
-fn moment_of(plan: &LogicalPlan) -> Result<Option<DataType>> {
-    let mut found = None;
-    plan.apply(|node| {
-        for expression in node.expressions() {
-            expression.apply(|part| {
-                if let Expr::ScalarFunction(call) = part
-                    && is_now(&call.func)
-                {
-                    found = Some(part.get_type(&DFSchema::empty())?);
-                    return Ok(TreeNodeRecursion::Stop);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })?;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(found)
+/// Whether an expression is the moment of its statement.
+fn is_moment(part: &Expr) -> bool {
+    matches!(part, Expr::ScalarFunction(call) if is_now(&call.func))
 }
 
 /// Whether a step of a plan has a query in an expression, or a value that is another one each time.
