@@ -340,8 +340,8 @@ impl RunningStatement {
         self.wants_transaction.load(Ordering::Acquire)
     }
 
-    /// Whether it has been planned with a function that may wait. Then nothing of it is computed by whoever asks for its
-    /// rows, who has others to serve.
+    /// Whether it has been planned with a function that may wait. Then nothing of it is computed by whoever asks for
+    /// its rows, who has others to serve.
     pub(crate) fn waits(&self) -> bool {
         self.waits.load(Ordering::Acquire)
     }
