@@ -2,7 +2,8 @@
 //!
 //! Events alone are heard, no spans, so this is what is needed of a subscriber of `tracing`.
 //!
-//! Invariants: no text of a statement is said, so no password in one is.
+//! Invariants: no text of a statement is said, so no password in one is, but of slow statements where these are asked
+//! for (`log_min_duration_statement`), without passwords.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};

@@ -325,14 +325,14 @@ impl Placer {
     /// Divided items that nobody reads go to one node each, with those of their group.
     fn put_together(&mut self, observation: &Observation, loads: &Loads) -> Vec<Decision> {
         let is_divided = |item: &Item| matches!(&item.lies, Lies::Ranges(on) if on.len() > 1);
-        if !observation.items.iter().any(|item| is_divided(item) && self.history.is_cold(item.id)) {
+        let is_cold = |item: &Item| self.history.is_cold(std::slice::from_ref(item));
+        if !observation.items.iter().any(|item| is_divided(item) && is_cold(item)) {
             return Vec::new();
         }
         let scene = Scene::new(observation, &Scene::groups(observation, &self.history));
         let is_it = |group: &usize| {
             let members = &scene.members[*group];
-            let is_cold = members.iter().all(|member| self.history.is_cold(member.id));
-            is_cold && members.iter().any(is_divided) && self.may_decide(&scene, *group)
+            self.history.is_cold(members) && members.iter().any(is_divided) && self.may_decide(&scene, *group)
         };
         let Some(group) = (0..scene.items.len()).find(is_it) else { return Vec::new() };
         let may = |node: &usize| {

@@ -34,9 +34,8 @@ struct Known {
     load: [f64; 2],
     /// The same in the mean of the last periods in which nothing was moved.
     mean: [f64; 2],
-    /// Periods in a row in which it was cold, and whether it is by what it takes in the mean.
+    /// Periods in a row in which it was cold.
     cold: u32,
-    is_cold_in_mean: bool,
     /// What was read of it per second, in the same mean as `mean`.
     read: Reads,
     /// Periods in a row in which it was written, or was not.
@@ -75,6 +74,8 @@ pub(crate) struct History {
     period: u64,
     /// Periods that means are of.
     still: u32,
+    /// What a node gives per second: bytes of its memory, seconds of its cpus.
+    most: [f64; 2],
     items: BTreeMap<ItemId, Known>,
     together: BTreeMap<(ItemId, ItemId), Together>,
 }
@@ -123,7 +124,8 @@ impl History {
         self.period += 1;
         self.still = (self.still + 1).min(SLIGHT_PERIODS);
         let most = |of: fn(&Node) -> f64| observation.nodes.iter().map(of).fold(0.0, f64::max);
-        let most = [most(|node| node.bandwidth), most(|node| node.cpus)];
+        self.most = [most(|node| node.bandwidth), most(|node| node.cpus)];
+        let most = self.most;
         let excess = excess(observation);
         for item in &observation.items {
             let known = self.items.entry(item.id).or_default();
@@ -136,9 +138,7 @@ impl History {
             for (mean, load) in known.mean.iter_mut().zip(load) {
                 *mean += (load - *mean) / f64::from(self.still);
             }
-            let is_little = |load: &[f64; 2]| load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most);
-            let is_cold = is_little(&load);
-            known.is_cold_in_mean = is_little(&known.mean);
+            let is_cold = is_little(&load, &most);
             known.cold = if is_cold { known.cold + 1 } else { 0 };
             let reads = [taken[0], item.remote as f64, item.dictionary.remote as f64];
             let known_reads = [&mut known.read.all, &mut known.read.remote, &mut known.read.dictionary];
@@ -194,14 +194,19 @@ impl History {
         self.still = 0;
     }
 
-    /// Whether nobody has read it for long.
-    pub(crate) fn is_cold(&self, item: ItemId) -> bool {
-        self.items.get(&item).is_some_and(|known| known.cold >= COLD_PERIODS)
+    /// Whether nobody has read any of these for long, nor much of all of them together in the mean.
+    pub(crate) fn is_cold(&self, members: &[Item]) -> bool {
+        let is_cold = |item: &Item| self.items.get(&item.id).is_some_and(|known| known.cold >= COLD_PERIODS);
+        members.iter().all(is_cold) && self.is_cold_in_mean(members)
     }
 
-    /// Whether hardly anybody read it in the mean of the last periods: a single one may pass without a statement.
-    pub(crate) fn is_cold_in_mean(&self, item: ItemId) -> bool {
-        self.items.get(&item).is_some_and(|known| known.is_cold_in_mean)
+    /// Whether hardly anything of these together was read in the mean of the last periods: a single one may pass
+    /// without a statement.
+    pub(crate) fn is_cold_in_mean(&self, members: &[Item]) -> bool {
+        let mean = |of: usize| -> f64 {
+            members.iter().filter_map(|item| self.items.get(&item.id)).map(|known| known.mean[of]).sum()
+        };
+        is_little(&[mean(0), mean(1)], &self.most)
     }
 
     /// Whether something may be decided about an item by now.
@@ -249,6 +254,11 @@ fn excess(observation: &Observation) -> [f64; 2] {
     let bandwidth: f64 = observation.nodes.iter().map(|node| node.bandwidth).sum();
     let cpus: f64 = observation.nodes.iter().map(|node| node.cpus).sum();
     [(bytes, bandwidth), (busy, cpus)].map(|(taken, most)| (taken / (most * observation.seconds).max(1e-9)).max(1.0))
+}
+
+/// Whether a load is hardly one, of what a node gives.
+fn is_little(load: &[f64; 2], most: &[f64; 2]) -> bool {
+    load.iter().zip(most).all(|(load, most)| *load <= COLD_MAX * most)
 }
 
 /// Whether two loads are alike.

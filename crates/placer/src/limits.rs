@@ -50,6 +50,10 @@ pub const TOGETHER_MIN: f64 = 0.5;
 /// cost at high). What is above is within what a placement has to come near.
 pub const FULL_MIN: f64 = 0.94;
 
+/// From the mean of the last [`TRIAL_PERIODS`] on that is so far from that of all periods before, as a part of what
+/// nodes have, it is another load: what was before it says nothing of it.
+pub const USED_SHIFT_MAX: f64 = 0.1;
+
 /// Periods over which nodes have to be idle, in the mean, before what is read is divided to see whether that helps; and
 /// over which is then seen whether it did.
 pub const TRIAL_PERIODS: u32 = 16;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{BUSY_MIN, TRIAL_PERIODS, TRIAL_SHIFT_MAX};
+use crate::limits::{BUSY_MIN, FULL_MIN, TRIAL_PERIODS, TRIAL_SHIFT_MAX, USED_SHIFT_MAX};
 use crate::plan::Loads;
 use crate::{ItemId, Observation};
 
@@ -18,6 +18,8 @@ pub(crate) struct Throughput {
     read: f64,
     variance: f64,
     used: f64,
+    /// How much of what nodes have that is since the load became what it is, and of how many periods.
+    used_long: (f64, u32),
     /// Of what was read, what each item had.
     shares: BTreeMap<ItemId, f64>,
     /// Periods in a row in which nodes had something to do.
@@ -52,7 +54,13 @@ impl Throughput {
         let away = now - self.read;
         self.read += away * weight;
         self.variance = (1.0 - weight) * (self.variance + weight * away * away);
-        self.used += (used(observation) - self.used) * weight;
+        let used = used(observation);
+        self.used += (used - self.used) * weight;
+        let (long, periods) = self.used_long;
+        self.used_long = match self.periods > TRIAL_PERIODS && (self.used - long).abs() > USED_SHIFT_MAX {
+            true => (self.used, TRIAL_PERIODS),
+            false => (long + (used - long) / f64::from(periods + 1), periods + 1),
+        };
         for item in &observation.items {
             let share = item.served.iter().sum::<u64>() as f64 / bytes.max(1) as f64;
             let known = self.shares.entry(item.id).or_default();
@@ -64,6 +72,7 @@ impl Throughput {
     /// Something changes: what is read changes for that reason too.
     pub(crate) fn disturbed(&mut self) {
         self.periods = 0;
+        self.used_long = (0.0, 0);
     }
 
     /// Periods since something changed.
@@ -79,6 +88,12 @@ impl Throughput {
     /// How much of what nodes have is used, in the mean of the last periods.
     pub(crate) fn used(&self) -> f64 {
         self.used
+    }
+
+    /// Whether nodes have some left: in the mean of the last periods, and of all since the load is what it is. Of loads
+    /// that leave about as much as [`FULL_MIN`] says some periods are below it by chance.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.used < FULL_MIN && self.used_long.0 < FULL_MIN
     }
 
     /// Bytes per second, in the same mean.

@@ -10,8 +10,7 @@ use crate::decision::Reason;
 use crate::group::Scene;
 use crate::history::History;
 use crate::limits::{
-    APART_REMOTE_MIN, FULL_MIN, FULL_UNTIL, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS,
-    UNBALANCED_MIN,
+    APART_REMOTE_MIN, FULL_UNTIL, RETURN_PERIODS, TRIAL_GAIN_MIN, TRIAL_ITEMS_MAX, TRIAL_PERIODS, UNBALANCED_MIN,
 };
 use crate::memory::Room;
 use crate::plan::{Loads, Place};
@@ -83,14 +82,14 @@ impl Trial {
         }
         let mean = throughput.used();
         let is_busy = throughput.busy() >= throughput.periods().min(TRIAL_PERIODS);
-        let is_idle = mean < FULL_MIN && is_busy;
+        let is_idle = throughput.is_idle() && is_busy;
         let why = |item: usize| match (is_idle, apart(scene, history, item)) {
             (_, Some(remote)) => Some(Reason::Apart { remote }),
             (true, None) => Some(Reason::Idle { mean }),
             (false, None) => None,
         };
         // What is cold would be put together again.
-        let is_read = |item: &usize| scene.members[*item].iter().any(|member| !history.is_cold_in_mean(member.id));
+        let is_read = |item: &usize| !history.is_cold_in_mean(&scene.members[*item]);
         let mut order: Vec<usize> =
             (0..scene.items.len()).filter(|item| loads.load(*item) > 0.0 && is_read(item)).collect();
         order.sort_by(|a, b| loads.load(*b).total_cmp(&loads.load(*a)).then(a.cmp(b)));

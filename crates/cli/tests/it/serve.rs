@@ -62,14 +62,20 @@ fn connected(address: &str) -> TcpStream {
     stream
 }
 
-fn ended(mut child: Child) {
+fn ended(child: Child) {
+    assert_eq!(said(child), "");
+}
+
+/// What a server has said on standard error, after SIGTERM.
+fn said(mut child: Child) -> String {
     // The child was not waited for, so nobody else has its number.
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
     assert!(sent.success());
     let status = child.wait().expect("the program ends");
     let mut err = String::new();
     child.stderr.take().expect("a pipe").read_to_string(&mut err).expect("UTF-8");
-    assert_eq!((status.code(), err.as_str()), (Some(0), ""));
+    assert_eq!(status.code(), Some(0), "{err}");
+    err
 }
 
 #[test]
@@ -85,6 +91,44 @@ fn what_clients_commit_is_there_after_sigterm() {
     let found = query(&mut connected(&address), Some("SELECT sum(a), count(*) FROM t"));
     assert!(String::from_utf8_lossy(&found).contains("42"), "{found:?}");
     ended(child);
+}
+
+#[test]
+fn slow_statements_are_told_with_their_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, address) = served(folder.path());
+    let mut client = connected(&address);
+    for sql in [
+        "CREATE TABLE quick (a INT)",
+        "ALTER SYSTEM SET log_min_duration_statement = '10min'",
+        "SELECT count(*) FROM quick WHERE a > 11",
+        "ALTER SYSTEM SET log_min_duration_statement = 0",
+        "SELECT count(*) FROM quick WHERE a > 22",
+        "CREATE ROLE ann PASSWORD 'moonlight'",
+        "PREPARE above (INT) AS SELECT count(*) FROM quick WHERE a > $1",
+        "EXECUTE above (33)",
+        "SHOW log_min_duration_statement",
+        "ALTER SYSTEM RESET log_min_duration_statement",
+        "SELECT count(*) FROM quick WHERE a > 44",
+    ] {
+        query(&mut client, Some(sql));
+    }
+    let wrong = query(&mut client, Some("ALTER SYSTEM SET log_min_duration_statement = -2"));
+    assert!(String::from_utf8_lossy(&wrong).contains("or -1 for no statement"), "{wrong:?}");
+    let said = said(child);
+    assert!(said.contains("a statement has taken long"), "{said}");
+    for (told, is_told) in [
+        ("> 11", false),
+        ("statement=\"SELECT count(*) FROM quick WHERE a > 22\"", true),
+        ("Filter: a > 22", true),
+        ("Filter: a > 33", true),
+        ("CREATE ROLE ann PASSWORD", true),
+        ("moonlight", false),
+        ("SHOW log_min_duration_statement", true),
+        ("> 44", false),
+    ] {
+        assert_eq!(said.contains(told), is_told, "{told} in {said}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::api::prepared_write::PreparedWrite;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::floats::with_one_nan;
+use crate::lower::{LoweredPlan, Slots};
 use crate::plan::{headers, planning};
 use crate::rewrite::chars::delivered;
 use crate::run::config;
@@ -197,16 +198,7 @@ impl Template {
         running: Arc<RunningStatement>,
         settings: u64,
     ) -> Result<Outcome> {
-        if values.len() != self.parameter_types.len() {
-            return Err(Error::plan(
-                SqlState::SyntaxError,
-                format!(
-                    "the statement has {} parameters, and {} values were given",
-                    self.parameter_types.len(),
-                    values.len()
-                ),
-            ));
-        }
+        self.count(values)?;
         // As SQL writes it: a client's NaN may have a sign.
         let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
         match (&self.write, &self.locking) {
@@ -293,28 +285,89 @@ impl Template {
         locked_select::run(select, plan, running)
     }
 
+    /// The plan of a run with these values, and those that are left to its parameters; of a statement that writes, that
+    /// of the rows that it writes.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) fn lowered(
+        &self,
+        values: &[ScalarValue],
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<(LoweredPlan, Slots)> {
+        self.count(values)?;
+        let values: Vec<ScalarValue> = values.iter().cloned().map(with_one_nan).collect();
+        let plan = match (&self.write, &self.locking) {
+            (Some(write), _) => Some(write.rows(values.clone(), &self.parameter_types, running)?),
+            (None, Some(select)) => {
+                let values = self.fitted(&values, running)?.unwrap_or_else(|| values.clone());
+                Some(locked_select::plan_of(select, running)?.with_param_values(params(&values))?)
+            }
+            (None, None) => None,
+        };
+        if let Some(plan) = plan {
+            return Ok((query::prepare(plan, running)?, Slots::new()));
+        }
+        match self.fitted(&values, running)? {
+            Some(values) => self.planned(running, settings)?.lowered_with(&values, running),
+            None => Ok((query::prepare(self.replanned(&values, running)?, running)?, Slots::new())),
+        }
+    }
+
+    /// Whether it writes.
+    pub(crate) fn is_write(&self) -> bool {
+        self.write.is_some()
+    }
+
     fn start_query(
         &self,
         values: &[ScalarValue],
         running: Arc<RunningStatement>,
         settings: u64,
     ) -> Result<ResultStream> {
-        let mut cast = Vec::with_capacity(values.len());
+        match self.fitted(values, &running)? {
+            Some(values) => self.planned(&running, settings)?.start(&values, running),
+            None => query::run(self.replanned(values, &running)?, running, false),
+        }
+    }
+
+    /// The values in the parameters' types; `None` where one is of a type that makes it another statement.
+    fn fitted(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Vec<ScalarValue>>> {
+        let mut fitted = Vec::with_capacity(values.len());
         for (place, (value, data_type)) in values.iter().zip(&self.parameter_types).enumerate() {
             match data_type {
                 Some(data_type) if value.data_type() != *data_type => {
-                    match fitting(value, data_type, place < self.declared, &running)? {
-                        Some(value) => cast.push(value),
-                        None => {
-                            let plan = self.source.plan(&running)?.0;
-                            return query::run(plan.with_param_values(params(values))?, running, false);
-                        }
+                    match fitting(value, data_type, place < self.declared, running)? {
+                        Some(value) => fitted.push(value),
+                        None => return Ok(None),
                     }
                 }
-                _ => cast.push(value.clone()),
+                _ => fitted.push(value.clone()),
             }
         }
-        self.planned(&running, settings)?.start(&cast, running)
+        Ok(Some(fitted))
+    }
+
+    /// The statement planned anew, with these values where its parameters stand.
+    fn replanned(&self, values: &[ScalarValue], running: &RunningStatement) -> Result<LogicalPlan> {
+        Ok(self.source.plan(running)?.0.with_param_values(params(values))?)
+    }
+
+    /// # Errors
+    /// Another number of values than parameters.
+    fn count(&self, values: &[ScalarValue]) -> Result<()> {
+        if values.len() == self.parameter_types.len() {
+            return Ok(());
+        }
+        Err(Error::plan(
+            SqlState::SyntaxError,
+            format!(
+                "the statement has {} parameters, and {} values were given",
+                self.parameter_types.len(),
+                values.len()
+            ),
+        ))
     }
 
     fn planned(&self, running: &RunningStatement, settings: u64) -> Result<Arc<PlannedQuery>> {
@@ -332,7 +385,7 @@ impl Template {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         // Of other types than the client was told, its values go in before anything is made of the types.
         let planned = match parameter_types(std::slice::from_ref(&plan)) {
-            Ok(types) if types == self.parameter_types => PlannedQuery::new(plan, running)?,
+            Ok(types) if types == self.parameter_types => PlannedQuery::new(plan, types.len(), running)?,
             _ => PlannedQuery::unoptimised(plan),
         };
         let planned = Arc::new(planned);

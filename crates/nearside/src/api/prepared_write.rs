@@ -23,8 +23,9 @@ use crate::run::config;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, plan_statement, take_conflict, take_returning};
+use crate::statements::dml::is_delete;
 use crate::statements::kept::{KeptWrite, PlannedWrite};
-use crate::statements::parameters::{fitting, parameter_types, with_type};
+use crate::statements::parameters::{fitting, parameter_types, with_type, with_values};
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::{conflict, dml, returning, write};
 
@@ -121,6 +122,24 @@ impl PreparedWrite {
         }
         let dml = self.planned(running)?;
         dml::dml(self.statement.clone(), dml, &values, running)
+    }
+
+    /// The plan of the rows that it writes with these values.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn rows(
+        &self,
+        mut values: Vec<ScalarValue>,
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+    ) -> Result<LogicalPlan> {
+        self.fit(&mut values, types, running)?;
+        let dml = self.planned(running)?;
+        let table = running.catalog.table(&running.resolve(&dml.table_name)?)?;
+        let schema = Arc::clone(&table.base.schema);
+        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !is_delete(&self.statement);
+        with_values(Arc::unwrap_or_clone(dml.input), &values, written.then_some((&dml.op, &schema)))
     }
 
     /// As [`run`](Self::run), as a statement of a transaction, if it writes a row by its key.

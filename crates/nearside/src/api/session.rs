@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use datafusion_common::ScalarValue;
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
-use datafusion_sql::parser::{ResetStatement, Statement};
+use datafusion_sql::parser::{ExplainStatement, ResetStatement, Statement};
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
@@ -39,8 +39,8 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, set_config, split,
-    statements, take_local, take_placement, take_rules, without_password,
+    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, plan_statement,
+    set_config, split, statements, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
 use crate::statements::allowed;
@@ -231,13 +231,16 @@ impl Session {
             if !config::nearside(running.planner.config_options()).plan_cache {
                 return Ok(None);
             }
+            told_of(running, || sql.to_string());
             let text = written.take().map_or_else(|| only(sql), Ok)?;
             let done = self.shared.shapes.run_by_keys(&text, (running, settings), of);
             written.set(Some(text));
             done
         };
-        let work =
-            |running: &Arc<RunningStatement>, settings: u64| self.outcome(sql, written.take(), running, settings);
+        let work = |running: &Arc<RunningStatement>, settings: u64| {
+            told_of(running, || sql.to_string());
+            self.outcome(sql, written.take(), running, settings)
+        };
         self.carry_out(&label(sql), Some(&by_keys), &work)
     }
 
@@ -385,7 +388,7 @@ impl Session {
         let is_local = take_local(&mut statement);
         let (is_temporary, on_commit) = take_temporary(&mut statement);
         match &statement {
-            Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
+            Statement::Explain(explain) => return self.explain(explain, running, &key).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
                 ast::Statement::ShowVariable { variable } => {
                     if let Some(shown) = self.shown(variable, running)? {
@@ -482,12 +485,7 @@ impl Session {
             PlanStatement::SetVariable(set) => self.set(&set.variable, &set.value, is_local, running),
             PlanStatement::ResetVariable(reset) => self.reset(&reset.variable, false),
             PlanStatement::Execute(execute) => {
-                let template = self.shared.prepared.lock().get(&execute.name).cloned();
-                let template = template.ok_or_else(|| Error::NotFound {
-                    kind: "prepared statement",
-                    name: execute.name.clone(),
-                    nearest: None,
-                })?;
+                let template = self.prepared_as(&execute.name)?;
                 let values = constants(execute.parameters, running)?;
                 if admission::is_wanted(running) || profile::wanted(running) {
                     running.set_prepared(label(&template.text()));
@@ -499,6 +497,32 @@ impl Session {
                 None => Err(Error::NotFound { kind: "prepared statement", name: deallocate.name, nearest: None }),
             },
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    }
+
+    /// The statement that was prepared under a name.
+    fn prepared_as(&self, name: &str) -> Result<Arc<Template>> {
+        let found = self.shared.prepared.lock().get(name).cloned();
+        found.ok_or_else(|| Error::NotFound { kind: "prepared statement", name: name.to_string(), nearest: None })
+    }
+
+    /// EXPLAIN: of EXECUTE the plan that a run with these values has.
+    fn explain(&self, explain: &ExplainStatement, running: &Arc<RunningStatement>, key: &Key) -> Result<ResultStream> {
+        let is_execute = matches!(explain.statement.as_ref(), Statement::Statement(of) if matches!(**of, ast::Statement::Execute { .. }));
+        if !is_execute {
+            return explain::explain(explain, running);
+        }
+        match plan_statement(Statement::clone(&explain.statement), &running.plan_context())? {
+            LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
+                let template = self.prepared_as(&execute.name)?;
+                if template.is_write() && explain.options.analyze {
+                    return Err(explain::would_write("EXECUTE"));
+                }
+                let values = constants(execute.parameters, running)?;
+                let (plan, values) = template.lowered(&values, running, key.settings)?;
+                explain::explain_plan(explain, &plan, values, running)
+            }
+            _ => Err(Error::Internal("an EXECUTE planned to something else".into())),
         }
     }
 
@@ -575,6 +599,13 @@ fn take_temporary(statement: &mut Statement) -> (bool, Option<ast::OnCommit>) {
     }
 }
 
+/// What a statement is, where it is told of if it takes long.
+pub(super) fn told_of(running: &RunningStatement, text: impl FnOnce() -> String) {
+    if let Some(slow) = running.slow() {
+        slow.is(|| without_password(text().trim()).to_string());
+    }
+}
+
 /// A statement's text as views show it: its beginning.
 fn label(sql: &str) -> String {
     const CHARS: usize = 200;
@@ -609,10 +640,12 @@ impl Prepared {
         not_on_a_worker()?;
         let shown = if self.session.transaction().is_some() { label(&self.template.text()) } else { String::new() };
         let by_keys = |running: &Arc<RunningStatement>, settings: u64, of: &mut ByKeys<'_>| {
+            told_of(running, || self.template.text());
             self.template.start_by_keys(values, (running, settings), of)
         };
         let run = || {
             self.session.carry_out(&shown, Some(&by_keys), &|running, settings| {
+                told_of(running, || self.template.text());
                 if profile::wanted(running) || admission::is_wanted(running) {
                     running.statement.set_label(label(&self.template.text()));
                 }

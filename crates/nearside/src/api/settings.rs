@@ -61,9 +61,11 @@ impl Session {
             return views::show_client(&shown).map(Some);
         }
         // DataFusion shows its own settings only.
-        match words.first() {
-            Some(first) if first.eq_ignore_ascii_case(NearsideOptions::PREFIX) => {
-                views::show(variable, &self.inner, planner).map(Some)
+        let full = config::full_name(&words.join("."));
+        let variable: Vec<ast::Ident> = full.split('.').map(ast::Ident::new).collect();
+        match variable.first() {
+            Some(first) if first.value == NearsideOptions::PREFIX => {
+                views::show(&variable, &self.inner, planner).map(Some)
             }
             _ => Ok(None),
         }

@@ -16,7 +16,7 @@ use sqlparser::ast::{self, visit_expressions};
 
 use crate::api::parsed::key as parsed_key;
 use crate::api::prepared::{QuerySource, Template};
-use crate::api::session::{Prepared, Session, not_on_a_worker};
+use crate::api::session::{Prepared, Session, not_on_a_worker, told_of};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
@@ -200,6 +200,7 @@ impl Prepared {
             return Ok(None);
         }
         running.take_turn()?;
+        told_of(&running, || self.template.text());
         let Some(rows) = self.template.start_at_once(values, &running, settings)? else { return Ok(None) };
         session.inner.statements.count(|| Ok(Some(Outcome::Rows(rows))))
     }

@@ -15,6 +15,7 @@ mod bind;
 mod binder;
 mod by_key;
 mod constant;
+mod derived;
 mod join;
 pub(crate) mod like;
 mod opaque;
@@ -52,6 +53,7 @@ use crate::lower::substring::with_substring;
 
 pub(crate) use bind::{bind, bind_as_written, bind_with};
 pub(crate) use by_key::{KeyQuery, KeyValue, key_query};
+pub(crate) use derived::{Derived, derived, is_plain};
 pub(crate) use parameters::{count_parameter, only_table, with_parameters};
 pub(crate) use props::{Props, Slots, id_of as parameter_id};
 

@@ -58,7 +58,7 @@ pub(crate) fn only_table(plan: &LogicalPlan) -> Option<u64> {
 }
 
 /// Every place where a parameter stands.
-fn parameters(plan: &LogicalPlan) -> Result<Vec<Placeholder>> {
+pub(super) fn parameters(plan: &LogicalPlan) -> Result<Vec<Placeholder>> {
     let mut all = Vec::new();
     plan.apply_with_subqueries(|node| {
         for expr in node.expressions() {

@@ -89,7 +89,9 @@ pub(crate) fn full_name(setting: &str) -> String {
         | "extra_float_digits" => format!("nearside.{setting}"),
         "timezone" | "time zone" | "time.zone" => "datafusion.execution.time_zone".into(),
         // Milliseconds where nothing else is said.
-        "statement_timeout" | "idle_in_transaction_session_timeout" => format!("nearside.{setting}_ms"),
+        "statement_timeout" | "idle_in_transaction_session_timeout" | "log_min_duration_statement" => {
+            format!("nearside.{setting}_ms")
+        }
         _ => setting,
     }
 }

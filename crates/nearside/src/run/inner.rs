@@ -1,7 +1,7 @@
 //! [`Inner`]: what every session and statement of a database shares.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use numa::counters::MemoryCounters;
@@ -133,6 +133,8 @@ pub(crate) struct Inner {
     pub of_roles: Arc<RunningOfRoles>,
     /// How many sessions roles have that are limited in them.
     pub sessions_of_roles: Arc<RunningOfRoles>,
+    /// From how many milliseconds on a statement is told to the log; -1 for none.
+    pub log_min_duration_ms: AtomicI64,
     default_planner: OnceLock<Arc<Planner>>,
 }
 
@@ -181,6 +183,7 @@ impl Inner {
             starts: Mutex::default(),
             of_roles: Arc::default(),
             sessions_of_roles: Arc::default(),
+            log_min_duration_ms: AtomicI64::new(-1),
             default_planner: OnceLock::new(),
         }
     }

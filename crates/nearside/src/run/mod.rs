@@ -33,6 +33,7 @@ pub(crate) mod role_limits;
 pub(crate) mod scheduling;
 pub(crate) mod sequences;
 pub(crate) mod session_settings;
+pub(crate) mod slow;
 pub(crate) mod statement;
 pub(crate) mod stream;
 pub(crate) mod system;

@@ -3,8 +3,9 @@
 //! How much is done once depends on the query. With values in plain comparisons with columns (`id = $1`, `d BETWEEN
 //! $1 AND $2`), or none at all, it is optimised and lowered once ([`PlanKind::Lowered`]); where it reads one table, its
 //! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`BoundPlan`]). A query of the
-//! row that has a key (`id = $1` where `id` is one) is no plan at all when it runs ([`KeyQuery`]). With values
-//! elsewhere it is optimised once, and a run puts them in, folds what has become constant and lowers it
+//! row that has a key (`id = $1` where `id` is one) is no plan at all when it runs ([`KeyQuery`]). What is computed of
+//! values and then compared (`id <= $1 + 99`) is computed before the run, and compared as a value ([`Derived`]). With
+//! values elsewhere it is optimised once, and a run puts them in, folds what has become constant and lowers it
 //! ([`PlanKind::Optimised`]). A query that depends on the moment (`now()`), or whose parameters have no known types, is
 //! optimised for each run.
 //!
@@ -20,7 +21,7 @@ use parking_lot::Mutex;
 use storage::TableVersion;
 
 use crate::catalog::CatalogState;
-use crate::lower::{KeyQuery, LoweredPlan, key_query};
+use crate::lower::{Derived, KeyQuery, LoweredPlan, key_query};
 use crate::plan::headers;
 
 /// A query that was planned.
@@ -36,10 +37,21 @@ pub(crate) struct PlannedQuery {
 pub(super) enum PlanKind {
     /// Optimised and lowered. Parameters stand only where a bound plan has literals.
     Lowered(LoweredPlan),
+    /// As that, with further parameters, which are computed of those that are given.
+    Derived(Box<DerivedPlan>),
     /// Optimised, and the names of its columns for users.
     Optimised(LogicalPlan, Vec<String>),
     /// As the planner made it.
     Unoptimised(LogicalPlan),
+}
+
+/// A plan with parameters that are computed of others.
+#[derive(Debug)]
+pub(super) struct DerivedPlan {
+    pub(super) lowered: LoweredPlan,
+    pub(super) derived: Derived,
+    /// The plan as the planner made it, for values that nothing can be computed of.
+    pub(super) written: LogicalPlan,
 }
 
 /// A plan over one version of one table, without its rows.
@@ -67,6 +79,7 @@ impl PlannedQuery {
     pub(crate) fn columns(&self) -> Option<SchemaRef> {
         match &self.kind {
             PlanKind::Lowered(lowered) => Some(Arc::clone(&lowered.schema)),
+            PlanKind::Derived(plan) => Some(Arc::clone(&plan.lowered.schema)),
             PlanKind::Optimised(plan, names) => Some(headers::named(plan.schema().as_arrow(), names)),
             PlanKind::Unoptimised(_) => None,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::expr_rewriter::NamePreserver;
@@ -20,58 +20,107 @@ use storage::TableVersion;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::checked;
-use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, parameter_id, with_parameters};
+use crate::lower::{
+    LoweredPlan, Slots, bind_with, count_parameter, derived, is_plain, key_query, only_table, parameter_id,
+    with_parameters,
+};
 use crate::plan::headers;
-use crate::plan::planning::optimise_with;
+use crate::plan::planning::{self, optimise_with};
 use crate::rewrite::days::ComparedDays;
 use crate::run::by_key::{self, ReadByKey};
 use crate::run::cache::is_cacheable;
 use crate::run::loading::load_read;
-use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
+use crate::run::planned::{BoundPlan, DerivedPlan, PlanKind, PlannedQuery};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::stack::deep;
 
 impl PlannedQuery {
-    /// A query as the planner made it, with or without parameters.
+    /// A query as the planner made it, with this many parameters or none.
     ///
     /// # Errors
     /// [`Error::Cancelled`] and [`Error::Timeout`]: what is wrong with the query shows when it has values.
-    pub(crate) fn new(plan: LogicalPlan, running: &RunningStatement) -> Result<PlannedQuery> {
+    pub(crate) fn new(plan: LogicalPlan, parameters: usize, running: &RunningStatement) -> Result<PlannedQuery> {
         let names = headers::names(&plan);
-        let optimised = match is_cacheable(&plan) {
-            true => unless_stopped(query::optimised(plan.clone(), running))?,
-            false => None,
+        if !is_cacheable(&plan) {
+            return Ok(PlannedQuery::unoptimised(plan));
+        }
+        let lowered = |plan: &LogicalPlan| {
+            let lowered = unless_stopped(with_parameters(plan, &|plan| query::lowered(plan, &names)))?.flatten();
+            Ok::<_, Error>(lowered.map(|lowered| {
+                let schema = headers::named(&lowered.schema, &names);
+                LoweredPlan { schema, ..lowered }
+            }))
         };
-        let kind = match optimised {
-            Some(optimised) => {
-                match unless_stopped(with_parameters(&optimised, &|plan| query::lowered(plan, &names)))?.flatten() {
-                    Some(lowered) => {
-                        let schema = headers::named(&lowered.schema, &names);
-                        PlanKind::Lowered(LoweredPlan { schema, ..lowered })
-                    }
-                    None => PlanKind::Optimised(optimised, names),
-                }
+        let Some(analysed) = unless_stopped(planning::analyse(plan.clone(), running))? else {
+            return Ok(PlannedQuery::unoptimised(plan));
+        };
+        if parameters > 0
+            && let Some((with_derived, derived)) = derived(&analysed, parameters, &running.props())?
+            && let Some(optimised) = unless_stopped(query::optimised_of(with_derived, running))?
+            && let Some(lowered) = lowered(&optimised)?
+        {
+            let by_key = key_query(&lowered.plan, &running.catalog);
+            let kind = PlanKind::Derived(Box::new(DerivedPlan { lowered, derived, written: plan }));
+            return Ok(PlannedQuery { kind, by_key, bound: Mutex::default() });
+        }
+        let Some(optimised) = unless_stopped(query::optimised_of(analysed, running))? else {
+            return Ok(PlannedQuery::unoptimised(plan));
+        };
+        match lowered(&optimised)? {
+            Some(lowered) => Ok(PlannedQuery::lowered(lowered, &running.catalog)),
+            None => {
+                let kind = PlanKind::Optimised(optimised, names);
+                Ok(PlannedQuery { kind, by_key: None, bound: Mutex::default() })
             }
-            None => PlanKind::Unoptimised(plan),
-        };
-        Ok(match kind {
-            PlanKind::Lowered(lowered) => PlannedQuery::lowered(lowered, &running.catalog),
-            kind => PlannedQuery { kind, by_key: None, bound: Mutex::default() },
-        })
+        }
     }
 
     /// Starts it with values for its parameters, of the parameters' types.
     pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<RunningStatement>) -> Result<ResultStream> {
-        match &self.kind {
-            PlanKind::Lowered(lowered) => self.start_lowered(lowered, values, running),
-            PlanKind::Optimised(plan, names) => start_with_values(plan, names, values, running),
-            PlanKind::Unoptimised(plan) => {
-                let plan = with_texts(plan.clone(), values)?.with_param_values(params(values))?;
-                query::run(plan, running, false)
-            }
+        if let Some((lowered, values)) = self.as_lowered(values)? {
+            return self.start_lowered(lowered, values, running);
         }
+        let (plan, _) = self.lowered_with(values, &running)?;
+        query::start(&plan, running, false)
+    }
+
+    /// The plan that a run with these values has, and the values of its parameters that are left.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub(crate) fn lowered_with(
+        &self,
+        values: &[ScalarValue],
+        running: &RunningStatement,
+    ) -> Result<(LoweredPlan, Slots)> {
+        if let Some((lowered, values)) = self.as_lowered(values)? {
+            return Ok((lowered.clone(), values));
+        }
+        let names =
+            |schema: &SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<String>>();
+        let lowered = match &self.kind {
+            PlanKind::Lowered(lowered) => folded(&lowered.plan, &names(&lowered.schema), values, running)?,
+            PlanKind::Optimised(plan, names) => folded(plan, names, values, running)?,
+            PlanKind::Derived(of) => with_values(&of.written, values, running)?,
+            PlanKind::Unoptimised(plan) => with_values(plan, values, running)?,
+        };
+        Ok((lowered, Slots::new()))
+    }
+
+    /// The plan that was lowered already, and all its values; `None` where these values make another plan.
+    fn as_lowered(&self, values: &[ScalarValue]) -> Result<Option<(&LoweredPlan, Slots)>> {
+        let lowered = match &self.kind {
+            PlanKind::Lowered(lowered) => lowered,
+            PlanKind::Derived(plan) => &plan.lowered,
+            PlanKind::Optimised(..) | PlanKind::Unoptimised(_) => return Ok(None),
+        };
+        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        if let PlanKind::Derived(plan) = &self.kind {
+            return Ok(plan.derived.values(&values).map(|values| (lowered, values)));
+        }
+        Ok(values.iter().all(is_plain).then_some((lowered, values)))
     }
 
     /// Starts it as a statement of a transaction, if it reads a row by its key.
@@ -84,11 +133,8 @@ impl PlannedQuery {
         running: &Arc<RunningStatement>,
         read: &ReadByKey<'_>,
     ) -> Result<Option<ResultStream>> {
-        let (PlanKind::Lowered(lowered), Some(query)) = (&self.kind, &self.by_key) else { return Ok(None) };
-        if !values.iter().all(is_plain) {
-            return Ok(None);
-        }
-        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        let Some(query) = &self.by_key else { return Ok(None) };
+        let Some((lowered, values)) = self.as_lowered(values)? else { return Ok(None) };
         by_key::start_within(query, &values, &lowered.schema, running, read)
     }
 
@@ -101,27 +147,18 @@ impl PlannedQuery {
         values: &[ScalarValue],
         running: &RunningStatement,
     ) -> Result<Option<ResultStream>> {
-        let (PlanKind::Lowered(lowered), Some(query)) = (&self.kind, &self.by_key) else { return Ok(None) };
-        if !values.iter().all(is_plain) {
-            return Ok(None);
-        }
-        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        let Some(query) = &self.by_key else { return Ok(None) };
+        let Some((lowered, values)) = self.as_lowered(values)? else { return Ok(None) };
         by_key::start(query, &values, &lowered.schema, running)
     }
 
     fn start_lowered(
         &self,
         lowered: &LoweredPlan,
-        values: &[ScalarValue],
+        values: Slots,
         running: Arc<RunningStatement>,
     ) -> Result<ResultStream> {
-        if !values.iter().all(is_plain) {
-            let fields = lowered.schema.fields().iter();
-            let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
-            return start_with_values(&lowered.plan, &names, values, running);
-        }
         running.check()?;
-        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
         if let Some(query) = &self.by_key
             && let Some(rows) = by_key::start(query, &values, &lowered.schema, &running)?
         {
@@ -205,22 +242,27 @@ fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// Starts an optimised plan with values where its parameters stand.
-fn start_with_values(
-    plan: &LogicalPlan,
-    names: &[String],
-    values: &[ScalarValue],
-    running: Arc<RunningStatement>,
-) -> Result<ResultStream> {
-    deep(|| start_folded(plan, names, values, running))
+/// A plan as the planner made it with values where its parameters stand, lowered.
+fn with_values(plan: &LogicalPlan, values: &[ScalarValue], running: &RunningStatement) -> Result<LoweredPlan> {
+    query::prepare(with_texts(plan.clone(), values)?.with_param_values(params(values))?, running)
 }
 
-fn start_folded(
+/// An optimised plan with values where its parameters stand, lowered.
+fn folded(
     plan: &LogicalPlan,
     names: &[String],
     values: &[ScalarValue],
-    running: Arc<RunningStatement>,
-) -> Result<ResultStream> {
+    running: &RunningStatement,
+) -> Result<LoweredPlan> {
+    deep(|| folded_here(plan, names, values, running))
+}
+
+fn folded_here(
+    plan: &LogicalPlan,
+    names: &[String],
+    values: &[ScalarValue],
+    running: &RunningStatement,
+) -> Result<LoweredPlan> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
     let fold: [Arc<dyn OptimizerRule + Send + Sync>; 5] = [
@@ -230,24 +272,13 @@ fn start_folded(
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
     ];
-    let plan = optimise_with(&fold, plan, running.as_ref())?;
-    query::start(&query::lowered(plan, names)?, running, false)
+    let plan = optimise_with(&fold, plan, running)?;
+    query::lowered(plan, names)
 }
 
 /// Values as the parameters `$1`, `$2`, ..
 pub(crate) fn params(values: &[ScalarValue]) -> ParamValues {
     ParamValues::from(values.to_vec())
-}
-
-/// True for values that a comparison may have as they are: NULL makes it another one, and zeros and NaNs are several in
-/// a dictionary.
-fn is_plain(value: &ScalarValue) -> bool {
-    let special = match value {
-        ScalarValue::Float64(Some(value)) => *value == 0.0 || value.is_nan(),
-        ScalarValue::Float32(Some(value)) => *value == 0.0 || value.is_nan(),
-        _ => false,
-    };
-    !special && !value.is_null()
 }
 
 /// The values of expressions without columns, as `EXECUTE` has them: literals, `DATE '2024-01-31'`, `-1e3`, `2 * 3`.

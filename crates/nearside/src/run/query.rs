@@ -28,7 +28,11 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &RunningStatement) -> Result<L
 
 /// A plan analysed and optimised.
 pub(crate) fn optimised(plan: LogicalPlan, running: &RunningStatement) -> Result<LogicalPlan> {
-    let analysed = planning::analyse(plan, running)?;
+    optimised_of(planning::analyse(plan, running)?, running)
+}
+
+/// An analysed plan, optimised.
+pub(crate) fn optimised_of(analysed: LogicalPlan, running: &RunningStatement) -> Result<LogicalPlan> {
     planning::optimise(deep(|| shared_queries::mark(effects::made(analysed)?))?, running)
 }
 
@@ -56,6 +60,9 @@ pub(crate) fn start_bound(
     running: Arc<RunningStatement>,
     ordered: bool,
 ) -> ResultStream {
+    if let Some(slow) = running.slow() {
+        slow.reads(plan.plan());
+    }
     let options = config::nearside(running.planner.config_options());
     let threshold = &running.inner.threshold;
     let scheduler = &running.inner.scheduler;

@@ -36,6 +36,7 @@ use crate::run::inner::Inner;
 use crate::run::role_limits::{RoleLimits, RoleTurn, RowsLeft, tighter};
 use crate::run::scheduling;
 use crate::run::sequences::{OfStatement, SessionValues};
+use crate::run::slow::Slow;
 use crate::run::transaction::InTransaction;
 use crate::sql::object_reference;
 
@@ -89,6 +90,8 @@ pub(crate) struct RunningStatement {
     deadline: Option<Instant>,
     /// Of a prepared statement that was named, what it was prepared from.
     prepared: OnceLock<String>,
+    /// What is told of it if it takes long.
+    slow: Option<Arc<Slow>>,
 }
 
 impl RunningStatement {
@@ -133,12 +136,16 @@ impl RunningStatement {
             moment: started,
             deadline,
             prepared: OnceLock::new(),
+            slow: None,
         }
     }
 
     /// The same statement, run by a session, which was given these values of sequences.
     pub(crate) fn run_by(self, session: i32, given: &Arc<SessionValues>) -> RunningStatement {
-        RunningStatement { session, given: Arc::clone(given), ..self }
+        let min_ms = self.inner.log_min_duration_ms.load(Ordering::Relaxed);
+        let role = || self.catalog.roles().by_id(self.user).map_or_else(String::new, |(name, _)| name.to_string());
+        let slow = Slow::begun(min_ms, session, role);
+        RunningStatement { session, given: Arc::clone(given), slow, ..self }
     }
 
     /// Takes one of the turns that its role has, where these are limited.
@@ -273,6 +280,7 @@ impl RunningStatement {
             moment: self.moment,
             deadline: self.deadline,
             prepared: self.prepared.clone(),
+            slow: self.slow.clone(),
         }
     }
 
@@ -398,6 +406,11 @@ impl RunningStatement {
     /// What runs; empty where nobody has said so.
     pub(crate) fn text(&self) -> &str {
         self.prepared.get().map_or_else(|| self.statement.label(), String::as_str)
+    }
+
+    /// What is told of it if it takes long; `None` where nobody wants to know.
+    pub(crate) fn slow(&self) -> Option<&Arc<Slow>> {
+        self.slow.as_ref()
     }
 
     /// A way to cancel it from any thread.

@@ -3,6 +3,7 @@
 //! They are part of the catalog's state: a database in a folder has them again when it is opened.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use datafusion_common::config::ConfigEntry;
 use units::balancer::Algorithm;
@@ -28,7 +29,7 @@ struct SystemSetting {
     set: fn(&Arc<Inner>, Option<&str>) -> Result<(), String>,
 }
 
-const SETTINGS: [SystemSetting; 6] = [
+const SETTINGS: [SystemSetting; 7] = [
     SystemSetting {
         name: "nearside.background_write_mb_per_s",
         description: "How many megabytes per second merges of small writes, compaction and backups write to the disk \
@@ -48,6 +49,22 @@ const SETTINGS: [SystemSetting; 6] = [
         set: |inner, text| {
             let algorithm: Algorithm = text.map_or(Ok(DEFAULT_BALANCER), str::parse)?;
             inner.catalog.units_setup().set_balancer(algorithm);
+            Ok(())
+        },
+    },
+    SystemSetting {
+        name: LOG_MIN_DURATION,
+        description: "From how many milliseconds on a statement is told to the server's log when it ends, with its \
+                      plan; 0 for each, -1 for none; for all sessions, by ALTER SYSTEM, also as \
+                      log_min_duration_statement",
+        value: |inner| inner.log_min_duration_ms.load(Ordering::Relaxed).to_string(),
+        set: |inner, text| {
+            let wrong = |text: &str| format!("a number of milliseconds, or -1 for no statement, not '{text}'");
+            let ms: i64 = text.map_or(Ok(-1), |text| text.trim().parse().map_err(|_| wrong(text)))?;
+            if ms < -1 {
+                return Err(wrong(&ms.to_string()));
+            }
+            inner.log_min_duration_ms.store(ms, Ordering::Relaxed);
             Ok(())
         },
     },
@@ -92,6 +109,9 @@ const SETTINGS: [SystemSetting; 6] = [
     },
 ];
 
+/// See its description.
+const LOG_MIN_DURATION: &str = "nearside.log_min_duration_statement_ms";
+
 /// Bytes that users mean by a megabyte per second.
 const MB: u64 = 1_000_000;
 
@@ -119,7 +139,8 @@ fn set_limits(inner: &Inner, text: Option<&str>, change: impl FnOnce(&mut DiskLi
 }
 
 fn find(name: &str) -> Option<&'static SystemSetting> {
-    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    let name = config::full_name(name);
+    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(&name))
 }
 
 /// The names that there are.

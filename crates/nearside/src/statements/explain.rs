@@ -20,7 +20,7 @@ use crate::error::types::sql_type;
 use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::functions::json::{Kind, kind_of};
-use crate::lower::bind;
+use crate::lower::{LoweredPlan, Slots, bind_with};
 use crate::plan::headers;
 use crate::rewrite::chars::delivered;
 use crate::run::loading::load_read;
@@ -46,6 +46,9 @@ struct Line {
 }
 
 /// `EXPLAIN [ANALYZE] [VERBOSE] statement`.
+///
+/// # Errors
+/// What no plan is shown of; otherwise those of the statement.
 pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement>) -> Result<ResultStream> {
     let Statement::Statement(_) = explain.statement.as_ref() else {
         return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
@@ -53,7 +56,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
     let context = running.plan_context();
     let plan = match plan_statement(explain.statement.as_ref().clone(), &context)? {
         LogicalPlan::Dml(dml) if explain.options.analyze => {
-            return Err(Error::Unsupported(format!("EXPLAIN ANALYZE {} is not supported: it would write", dml.name())));
+            return Err(would_write(dml.name()));
         }
         LogicalPlan::Dml(dml) => Arc::unwrap_or_clone(dml.input),
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
@@ -61,7 +64,24 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         }
         plan => delivered(plan)?,
     };
-    let prepared = query::prepare(plan, running)?;
+    explain_plan(explain, &query::prepare(plan, running)?, Slots::new(), running)
+}
+
+/// What ANALYZE says of a statement that writes.
+pub(crate) fn would_write(statement: &str) -> Error {
+    Error::Unsupported(format!("EXPLAIN ANALYZE {statement} is not supported: it would write"))
+}
+
+/// As [`explain`], of a plan that was lowered, with the values of its parameters.
+///
+/// # Errors
+/// As there.
+pub(crate) fn explain_plan(
+    explain: &ExplainStatement,
+    prepared: &LoweredPlan,
+    values: Slots,
+    running: &Arc<RunningStatement>,
+) -> Result<ResultStream> {
     let mut lines = Vec::new();
     if explain.options.verbose {
         for line in prepared.plan.display_indent().to_string().lines() {
@@ -72,7 +92,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
     }
     let analyze = explain.options.analyze;
     load_read(&prepared.plan, running)?;
-    let plan = Arc::new(bind(&prepared, &running.catalog, running.props())?);
+    let plan = Arc::new(bind_with(prepared, &running.catalog, running.props(), values)?);
     let profile = Profile::new(&plan);
     let rows = if analyze { Some(drain(&plan, &profile, running)?) } else { None };
     operator_lines(&plan, rows.map(|rows| (rows, &profile)), &mut lines);

@@ -34,6 +34,19 @@ const QUERIES: &[(&str, &[Kind])] = &[
     ("SELECT k FROM t WHERE k IN (SELECT n FROM u WHERE n < $1)", &[Kind::Int]),
     ("SELECT k FROM t WHERE k = (SELECT max(n) FROM u WHERE n < $1)", &[Kind::Int]),
     ("SELECT k FROM t WHERE k < $1 UNION ALL SELECT n FROM u WHERE n > $1", &[Kind::Int]),
+    // Values that are computed of those given, and compared with columns, also of narrower types.
+    ("SELECT k, s FROM t WHERE k BETWEEN $1 AND $1 + 9", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k NOT BETWEEN $1 - 3 AND $2 * 2", &[Kind::Int, Kind::Int]),
+    ("SELECT k FROM t WHERE i BETWEEN $1::BIGINT AND $1::BIGINT + 9", &[Kind::Int]),
+    ("SELECT k FROM t WHERE i = $1::BIGINT * 2 OR m < $2::BIGINT - 1 OR 7 - $1::BIGINT > m", &[Kind::Int, Kind::Int]),
+    ("SELECT k FROM t WHERE i <> $1::BIGINT + 0 AND NOT (m >= $1::BIGINT + 1)", &[Kind::Int]),
+    ("SELECT count(*), sum(k) FROM t WHERE i > 20 / $1::BIGINT", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k <= $1 + 9223372036854775807", &[Kind::Int]),
+    ("SELECT k FROM t WHERE s = lower(upper($1)) OR f <= $2 / 2", &[Kind::Text, Kind::Float]),
+    ("SELECT k FROM t WHERE s >= $1 || $2 AND f <> $3 * 0", &[Kind::Text, Kind::Text, Kind::Float]),
+    ("SELECT s FROM t WHERE k = abs($1)", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k = CASE WHEN $1 = 0 THEN 7 ELSE 21 / $1 END", &[Kind::Int]),
+    ("SELECT t.k FROM t JOIN u ON t.k = u.n WHERE t.i < $1::BIGINT + 40", &[Kind::Int]),
     // Values elsewhere.
     ("SELECT k FROM t WHERE k IN ($1, $2, 5)", &[Kind::Int, Kind::Int]),
     ("SELECT k + $1 FROM t WHERE k < 5", &[Kind::Int]),
@@ -169,11 +182,12 @@ fn values_in_a_prepared_query_are_values_in_its_text() {
     let session = database.session();
     session
         .execute(
-            "CREATE TABLE t (k BIGINT PRIMARY KEY, j BIGINT, s TEXT, f DOUBLE);
+            "CREATE TABLE t (k BIGINT PRIMARY KEY, j BIGINT, s TEXT, f DOUBLE, i INT, m SMALLINT);
              INSERT INTO t SELECT value, value % 9, CASE WHEN value % 6 = 0 THEN NULL ELSE 's' || (value % 5)::TEXT END,
-                                  CASE WHEN value % 7 = 0 THEN NULL ELSE (value % 4 - 1)::DOUBLE / 2 END
+                                  CASE WHEN value % 7 = 0 THEN NULL ELSE (value % 4 - 1)::DOUBLE / 2 END,
+                                  value - 20, CASE WHEN value % 8 > 0 THEN value % 20 END
              FROM generate_series(0, 60);
-             INSERT INTO t VALUES (100, NULL, 'none', -0.0);
+             INSERT INTO t VALUES (100, NULL, 'none', -0.0, 2147483647, 32767);
              CREATE TABLE u AS SELECT value * 3 AS n FROM generate_series(0, 20)",
         )
         .unwrap();
@@ -197,6 +211,38 @@ fn values_in_a_prepared_query_are_values_in_its_text() {
     session.execute("CREATE TABLE t (k TEXT, s TEXT); INSERT INTO t VALUES ('1', 'one')").unwrap();
     let found = rows(prepared[0].query(&[ScalarValue::from(1_i64)]).and_then(nearside::ResultStream::collect_all));
     assert_eq!(found, rows(session.query("SELECT k, s FROM t WHERE k = 1").and_then(|r| r.collect_all())));
+}
+
+#[test]
+fn explain_shows_the_plan_that_an_execute_has() {
+    let session = Database::new().unwrap().session();
+    let create = "CREATE TABLE t (k INT PRIMARY KEY, s TEXT);
+                  INSERT INTO t SELECT value, 's' || value FROM generate_series(1, 1000);
+                  PREPARE range (BIGINT) AS SELECT count(s) FROM t WHERE k BETWEEN $1 AND $1 + 9;
+                  PREPARE written (INT) AS UPDATE t SET s = 'x' WHERE k = $1";
+    session.execute(create).unwrap();
+    let shown = |sql: &str| {
+        let rows = rows(session.query(sql).and_then(nearside::ResultStream::collect_all));
+        rows.map(|rows| rows.join("\n"))
+    };
+    let plan = shown("EXPLAIN EXECUTE range (5)").unwrap();
+    assert!(plan.contains("k >= 5 AND k <= 14"), "{plan}");
+    // No value of the column's type: the comparison is another one.
+    let plan = shown("EXPLAIN EXECUTE range (5000000000)").unwrap();
+    assert!(!plan.contains("k >= 5"), "{plan}");
+    let ran = shown("EXPLAIN ANALYZE EXECUTE range (5)").unwrap();
+    assert!(ran.contains("k >= 5 AND k <= 14"), "{ran}");
+    let plan = shown("EXPLAIN EXECUTE written (7)").unwrap();
+    assert!(plan.contains("k = 7"), "{plan}");
+    for (sql, words) in [
+        ("EXPLAIN ANALYZE EXECUTE written (7)", "it would write"),
+        ("EXPLAIN EXECUTE range", "1 parameters, and 0 values"),
+        ("EXPLAIN EXECUTE none (7)", "'none' does not exist"),
+    ] {
+        let error = shown(sql).unwrap_err();
+        assert!(error.contains(words), "{sql}: {error}");
+    }
+    assert_eq!(shown("SELECT count(*) FROM t WHERE s = 'x'").unwrap(), "0");
 }
 
 #[test]
