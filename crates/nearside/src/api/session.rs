@@ -54,6 +54,7 @@ use crate::statements::lock_table::lock_table;
 use crate::statements::locked_select;
 use crate::statements::rights;
 use crate::statements::sequences;
+use crate::statements::summarize;
 use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
@@ -375,6 +376,7 @@ impl Session {
             AnyStatement::Upkeep(of) => upkeep::keep_up(&of, running).map(Outcome::Done),
             AnyStatement::Role(of) => self.about_roles(&of, running).map(Outcome::Done),
             AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
+            AnyStatement::Summarize(query) => deep(|| self.sql(summarize::of_query(&query, running)?, running, key)),
             AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),

@@ -1,7 +1,7 @@
 //! What to write in the place of functions that PostgreSQL or DuckDB has, and that are not there.
 
 /// What to write in the place of functions that are not there.
-const ADVICE: [(&[&str], &str); 17] = [
+const ADVICE: &[(&[&str], &str)] = &[
     (&["trim_scale"], "cast to DECIMAL(p, s) with the scale that is wanted"),
     (&["setseed"], "random() cannot be repeated; use hash functions such as md5 of a key"),
     (&["normalize", "to_ascii", "unistr", "parse_ident"], "prepare such texts before they are loaded"),
@@ -50,8 +50,18 @@ const ADVICE: [(&[&str], &str); 17] = [
         "take the fields with ->> and cast them, over jsonb_array_elements() where there are many rows",
     ),
     (&["range_agg"], "there are no range types; use min and max"),
-    (&["arg_min", "argmin", "min_by"], "use first_value(x ORDER BY y) as an aggregate"),
-    (&["arg_max", "argmax", "max_by"], "use first_value(x ORDER BY y DESC) as an aggregate"),
+    (&["typeof"], "use pg_typeof(x)"),
+    (&["len"], "use length() of texts and cardinality() of lists"),
+    (&["strptime", "try_strptime"], "use to_timestamp(text, template), with templates such as 'DD/MM/YYYY'"),
+    (&["product"], "use exp(sum(ln(x))) of positive numbers"),
+    (&["histogram"], "count in a query with GROUP BY"),
+    (&["printf"], "use format(text, ..) with %s"),
+    (
+        &["list_transform", "list_filter", "list_reduce"],
+        "there are no functions as arguments; use ARRAY(SELECT .. FROM unnest(list))",
+    ),
+    (&["date_sub"], "use age(a, b), or date_diff"),
+    (&["make_timestamp_ms", "epoch_ns"], "use to_timestamp(seconds), or extract(epoch FROM t)"),
 ];
 
 /// What to write in the place of a function that is not there.

@@ -27,7 +27,11 @@ use crate::lower::structure::comparison;
 
 /// What a run computes of its parameters.
 #[derive(Debug)]
-pub(crate) struct Derived(Vec<DerivedValue>);
+pub(crate) struct Derived {
+    values: Vec<DerivedValue>,
+    /// The parameters that are compared as they are given, too.
+    direct: Vec<usize>,
+}
 
 #[derive(Debug)]
 struct DerivedValue {
@@ -42,8 +46,10 @@ impl Derived {
     /// The parameters given and those computed of them; `None` where one has no value of its type, or computing it
     /// fails, which whoever runs the plan as it was written tells better.
     pub(crate) fn values(&self, given: &Slots) -> Option<Slots> {
+        let is_there = |place: &usize| given.get(*place).is_some_and(is_plain);
+        self.direct.iter().all(is_there).then_some(())?;
         let mut all = given.clone();
-        for value in &self.0 {
+        for value in &self.values {
             let of = value.expression.columns().iter().map(|place| given.get(*place).cloned());
             let row = RecordBatch::try_new(Arc::clone(&value.row), of.collect::<Option<_>>()?).ok()?;
             let computed = value.expression.evaluate(&row).ok()?;
@@ -106,7 +112,12 @@ pub(crate) fn derived(
         other => Ok(Transformed::no(other)),
     })?;
     let values = found.values;
-    Ok((!values.is_empty()).then_some((rewritten.data, Derived(values))))
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let left = parameters(&rewritten.data)?;
+    let direct = left.iter().filter_map(id_of).map(|id| id.0).filter(|place| *place < given).collect();
+    Ok(Some((rewritten.data, Derived { values, direct })))
 }
 
 /// What was found so far.

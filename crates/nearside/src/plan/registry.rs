@@ -8,6 +8,7 @@ use datafusion_common::config::ConfigOptions;
 use crate::error::instead::advice;
 use crate::functions::series;
 use crate::plan::planner::Planner;
+use crate::sql::composed_names;
 
 /// A section of the chapter, and its functions.
 const SECTIONS: [(&str, &[&str]); 18] = [
@@ -484,11 +485,13 @@ fn page() -> String {
         names.iter().filter(|name| !known.contains(name.as_str())).cloned().collect::<BTreeSet<String>>()
     };
     let tables: BTreeSet<String> = series::FUNCTIONS.into_iter().map(str::to_string).collect();
+    let composed: BTreeSet<String> = composed_names().map(str::to_string).collect();
     for (title, names) in [
         ("Other functions of a row", others(&scalars)),
         ("Other aggregates", others(&aggregates)),
         ("Other window functions", others(&windows)),
         ("Functions in FROM", tables),
+        ("DuckDB's, made of others", others(&composed)),
     ] {
         if !names.is_empty() {
             let _ = write!(page, "\n## {title}\n\n{}\n", wrapped(&list(&names)));

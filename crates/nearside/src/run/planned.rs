@@ -50,8 +50,8 @@ pub(super) enum PlanKind {
 pub(super) struct DerivedPlan {
     pub(super) lowered: LoweredPlan,
     pub(super) derived: Derived,
-    /// The plan as the planner made it, for values that nothing can be computed of.
-    pub(super) written: LogicalPlan,
+    /// The plan as it was analysed, for values that nothing can be computed of.
+    pub(super) analysed: LogicalPlan,
 }
 
 /// A plan over one version of one table, without its rows.

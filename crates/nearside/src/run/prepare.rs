@@ -62,7 +62,7 @@ impl PlannedQuery {
             && let Some(lowered) = lowered(&optimised)?
         {
             let by_key = key_query(&lowered.plan, &running.catalog);
-            let kind = PlanKind::Derived(Box::new(DerivedPlan { lowered, derived, written: plan }));
+            let kind = PlanKind::Derived(Box::new(DerivedPlan { lowered, derived, analysed }));
             return Ok(PlannedQuery { kind, by_key, bound: Mutex::default() });
         }
         let Some(optimised) = unless_stopped(query::optimised_of(analysed, running))? else {
@@ -103,8 +103,13 @@ impl PlannedQuery {
         let lowered = match &self.kind {
             PlanKind::Lowered(lowered) => folded(&lowered.plan, &names(&lowered.schema), values, running)?,
             PlanKind::Optimised(plan, names) => folded(plan, names, values, running)?,
-            PlanKind::Derived(of) => with_values(&of.written, values, running)?,
-            PlanKind::Unoptimised(plan) => with_values(plan, values, running)?,
+            PlanKind::Derived(of) => {
+                let plan = of.analysed.clone().with_param_values(params(values))?;
+                query::lowered(query::optimised_of(plan, running)?, &names(&of.lowered.schema))?
+            }
+            PlanKind::Unoptimised(plan) => {
+                query::prepare(with_texts(plan.clone(), values)?.with_param_values(params(values))?, running)?
+            }
         };
         Ok((lowered, Slots::new()))
     }
@@ -240,11 +245,6 @@ fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
         Err(stopped @ (Error::Cancelled | Error::Timeout)) => Err(stopped),
         Err(_) => Ok(None),
     }
-}
-
-/// A plan as the planner made it with values where its parameters stand, lowered.
-fn with_values(plan: &LogicalPlan, values: &[ScalarValue], running: &RunningStatement) -> Result<LoweredPlan> {
-    query::prepare(with_texts(plan.clone(), values)?.with_param_values(params(values))?, running)
 }
 
 /// An optimised plan with values where its parameters stand, lowered.

@@ -32,6 +32,7 @@ mod casts;
 mod catalog_types;
 mod comments;
 mod complete;
+mod composed;
 mod conflict;
 mod cursors;
 mod dialect;
@@ -41,6 +42,7 @@ mod exclude;
 mod fetch;
 mod figured;
 mod grants;
+mod integers;
 mod intervals;
 mod json;
 mod locking;
@@ -70,6 +72,7 @@ mod sequences;
 mod set_config;
 mod shapes;
 mod similar;
+mod summarized;
 mod table_like;
 mod table_query;
 mod text;
@@ -88,6 +91,9 @@ mod written_with;
 
 pub(crate) use casts::CAST;
 pub(crate) use comments::{CommentOn, Commented};
+pub(crate) use complete::is_aggregate;
+#[cfg(test)]
+pub(crate) use composed::names as composed_names;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use cursors::{CursorStatement, Declared, Direction};
 pub(crate) use exclude::exclusion_of;
@@ -186,6 +192,8 @@ pub(crate) enum AnyStatement {
     Rights(RightsStatement),
     /// `CREATE TYPE` and its like.
     Type(TypeStatement),
+    /// `SUMMARIZE`, of a query.
+    Summarize(Box<Statement>),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -209,9 +217,13 @@ impl AnyStatement {
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
     pub(crate) fn of(written: Written) -> Result<AnyStatement> {
+        if let Some(query) = summarized::query(&written.tokens) {
+            return summarized::statement(Written { piece: written.piece, tokens: query });
+        }
         let tokens = respelled(with_formats(written.tokens));
         let tokens = fetch::with_offsets_first(bracketed::with_selects(table_query::with_selects(tokens)));
         let length = tokens.len();
+        let composes = composed::may_be_called(&tokens);
         check_tokens(&tokens)?;
         refuse_by_word(&tokens)?;
         match upkeep::statement(&tokens)? {
@@ -271,6 +283,9 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::without_schema)?;
             statements.iter_mut().try_for_each(ordinality::write_out)?;
+            if composes {
+                statements.iter_mut().try_for_each(composed::write_out)?;
+            }
             statements.iter_mut().try_for_each(ordinary::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::write_out)?;
             statements.iter().try_for_each(complete::check)
@@ -319,6 +334,9 @@ impl AnyStatement {
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
             )),
+            AnyStatement::Summarize(_) => {
+                Err(Error::Unsupported("SUMMARIZE cannot be prepared or stand inside another statement".into()))
+            }
             AnyStatement::Type(_) => Err(Error::Unsupported(
                 "statements about types cannot be prepared or stand inside another statement".into(),
             )),
@@ -430,7 +448,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         writes::give_values(&mut statement, &mut |query| Ok(context.give(planner.statement_to_plan(query)?)))?;
         let plan = context.assigned(planner.statement_to_plan(statement)?)?;
         context.permits(&plan, &said)?;
-        Ok(plan)
+        Ok(integers::narrowed(plan)?)
     })
 }
 
@@ -461,10 +479,6 @@ fn refuse_by_word(tokens: &[TokenWithSpan]) -> Result<()> {
     let instead = [
         ("PIVOT", "as a statement; write SELECT * FROM t PIVOT (aggregate FOR column IN (values))"),
         ("UNPIVOT", "as a statement; write SELECT * FROM t UNPIVOT (value FOR name IN (columns))"),
-        (
-            "SUMMARIZE",
-            "is not supported; DESCRIBE tells columns and types, SELECT min(COLUMNS(*)) FROM t what they hold",
-        ),
     ];
     let (_, words) = exclude::solid(tokens);
     match words.first().and_then(|first| instead.iter().find(|(word, _)| exclude::is_word(first, word))) {

@@ -63,6 +63,8 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         AnyStatement::Checkpoint => may.need_superuser(Some(PredefinedRole::Checkpoint), "CHECKPOINT"),
         AnyStatement::Sequence(sequence) => of.sequence(sequence),
         AnyStatement::Type(of_type) => of.types(of_type),
+        // Its query is planned as others are, which sees what the role may read.
+        AnyStatement::Summarize(_) => Ok(()),
         AnyStatement::Upkeep(upkeep) if upkeep.tables.is_empty() => {
             may.need_superuser(None, "VACUUM or ANALYZE all tables; name your own")
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion_common::{SchemaReference, TableReference};
 use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
@@ -27,8 +27,10 @@ use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
+use crate::plan::headers;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
@@ -110,6 +112,23 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             ));
         }
     }
+    if create.or_replace
+        && let Some(Entry::View(known)) = running.catalog.get(&name)
+    {
+        let shown = |plan: &LogicalPlan, named: &[String]| {
+            let own = headers::columns(plan);
+            let fields = own.fields().iter().enumerate();
+            let name = |(place, field): (usize, &FieldRef)| {
+                (named.get(place).unwrap_or(field.name()).clone(), field.data_type().clone())
+            };
+            fields.map(name).collect::<Vec<_>>()
+        };
+        let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
+        // One that cannot be used any more may become any other.
+        if let Ok(before) = AnyStatement::one(&known.sql)?.plan(&context) {
+            keeps_columns(&shown(&before, &known.columns), &shown(&plan, &columns))?;
+        }
+    }
     running.home.commit(|state| {
         let mut comments = Arc::default();
         match state.get(&name) {
@@ -126,6 +145,26 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
         Ok(())
     })?;
     Ok(Done::new("CREATE VIEW"))
+}
+
+/// Refuses to replace a view by one that has not its columns first, which whoever reads it counts on.
+fn keeps_columns(before: &[(String, DataType)], after: &[(String, DataType)]) -> Result<()> {
+    let refused = |what: String| Err(Error::plan(SqlState::InvalidTableDefinition, what));
+    if after.len() < before.len() {
+        return refused("cannot drop columns from a view; drop it and make it anew".into());
+    }
+    for ((name, data_type), (new, new_type)) in before.iter().zip(after) {
+        if name != new {
+            return refused(format!("cannot change the name of view column '{name}' to '{new}'; drop the view"));
+        }
+        if data_type != new_type {
+            let (from, to) = (sql_type(data_type), sql_type(new_type));
+            return refused(format!(
+                "cannot change the type of view column '{name}' from {from} to {to}; drop the view"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The query and the column names of `CREATE VIEW v (a, b) AS ..`.

@@ -27,7 +27,7 @@ use crate::functions::uuids::UUID;
 use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, SqlDialect, qualify, quoted};
+use crate::sql::{AnyStatement, SqlDialect, is_aggregate, qualify, quoted};
 
 /// What a column's definition says of its default.
 pub(crate) fn written(column: &ColumnDef) -> Option<&ast::Expr> {
@@ -55,6 +55,18 @@ pub(crate) fn default_of(
             SqlState::FeatureNotSupported,
             format!("column '{}': a query cannot be in a default", field.name()),
         ));
+    }
+    let is_over_rows = |expr: &ast::Expr| match expr {
+        ast::Expr::Function(call) if call.over.is_some() => {
+            ControlFlow::Break((SqlState::WindowingError, "a window function"))
+        }
+        ast::Expr::Function(call) if is_aggregate(&call.name) => {
+            ControlFlow::Break((SqlState::Grouping, "an aggregate"))
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    if let ControlFlow::Break((code, what)) = visit_expressions(value, is_over_rows) {
+        return Err(Error::plan(code, format!("column '{}': {what} cannot be in a default", field.name())));
     }
     if matches!(value, ast::Expr::Value(value) if value.value == ast::Value::Null) {
         return Ok(None);

@@ -261,7 +261,7 @@ pub(crate) fn describe_query(statement: &ast::Statement, running: &Arc<RunningSt
     described(&headers::named(plan.schema().as_arrow(), &headers::names(&plan)))
 }
 
-fn type_name(field: &Field) -> String {
+pub(super) fn type_name(field: &Field) -> String {
     match kind_of(field) {
         Kind::Other => sql_type(field.data_type()),
         kind => kind.name().to_uppercase(),

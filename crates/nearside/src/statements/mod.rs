@@ -37,6 +37,7 @@ pub(crate) mod rules;
 pub(crate) mod sequences;
 pub(crate) mod small;
 pub(crate) mod stage;
+pub(crate) mod summarize;
 pub(crate) mod telling;
 pub(crate) mod transaction;
 pub(crate) mod types;

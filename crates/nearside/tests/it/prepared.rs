@@ -45,6 +45,8 @@ const QUERIES: &[(&str, &[Kind])] = &[
     ("SELECT k FROM t WHERE s = lower(upper($1)) OR f <= $2 / 2", &[Kind::Text, Kind::Float]),
     ("SELECT k FROM t WHERE s >= $1 || $2 AND f <> $3 * 0", &[Kind::Text, Kind::Text, Kind::Float]),
     ("SELECT s FROM t WHERE k = abs($1)", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k = $1 OR i < $2::BIGINT + 1", &[Kind::Int, Kind::Int]),
+    ("SELECT k FROM t WHERE f < $1 AND i <> $2::BIGINT + 1", &[Kind::Float, Kind::Int]),
     ("SELECT k FROM t WHERE k = CASE WHEN $1 = 0 THEN 7 ELSE 21 / $1 END", &[Kind::Int]),
     ("SELECT t.k FROM t JOIN u ON t.k = u.n WHERE t.i < $1::BIGINT + 40", &[Kind::Int]),
     // Values elsewhere.
