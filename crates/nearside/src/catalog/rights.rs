@@ -69,8 +69,7 @@ impl Thing {
             Thing::Relation(..) => {
                 let name = self.name().unwrap_or_else(|| Name { schema: String::new(), table: String::new() });
                 let kind = match state.get(&name) {
-                    Some(Entry::View(_)) => "view",
-                    Some(Entry::Sequence(_)) => "sequence",
+                    Some(entry @ (Entry::View(_) | Entry::Sequence(_) | Entry::Table(_))) => entry.kind(),
                     _ => "table",
                 };
                 format!("{kind} {}", name.table)

@@ -15,6 +15,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::materialized::Materialized;
 use crate::catalog::path::is_temporary;
 use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
@@ -23,7 +24,7 @@ use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
     BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
-    Rule, SegmentOf, Sequence, State, Table, What,
+    QueryOf, Rule, SegmentOf, Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 
@@ -225,6 +226,7 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
         && old.rules == new.rules
         && old.indexes == new.indexes
         && old.comments == new.comments
+        && old.materialized == new.materialized
         && old.placement.is_kept_alike(&new.placement)
 }
 
@@ -249,6 +251,7 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         foreign_keys: table.rules.foreign_keys.iter().map(foreign_key).collect(),
         identities: table.rules.identities.iter().map(|(column, always)| (column.clone(), *always)).collect(),
         indexes: table.indexes.iter().map(index).collect(),
+        query: table.materialized.as_deref().map(query),
         placement: Placement {
             text: kept.text,
             first_turn: kept.first_turn,
@@ -258,6 +261,10 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         },
         rows,
     })
+}
+
+fn query(of: &Materialized) -> QueryOf {
+    QueryOf { sql: of.sql.clone(), is_populated: of.is_populated }
 }
 
 fn index(index: &IndexEntry) -> Index {

@@ -24,6 +24,7 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
+use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::KeptPlacement;
 use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
@@ -32,7 +33,7 @@ use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, Sequ
 use crate::catalog::user_types::{EnumType, TypeEntry};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule,
+    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, QueryOf, Record, Rows, Rule,
     SegmentOf, Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
@@ -81,6 +82,7 @@ struct TableOf {
     foreign_keys: Vec<ForeignKeyOf>,
     identities: Vec<(String, bool)>,
     indexes: Vec<Index>,
+    query: Option<QueryOf>,
     placement: KeptPlacement,
     segments: Vec<SegmentAt>,
     parts: usize,
@@ -365,6 +367,7 @@ impl TableOf {
             foreign_keys: table.foreign_keys,
             identities: table.identities,
             indexes: table.indexes,
+            query: table.query,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
             segments: Vec::new(),
             parts: 0,
@@ -406,6 +409,8 @@ impl TableOf {
         table.lengths = Arc::new(self.lengths.iter().map(length).collect::<Result<_>>()?);
         table.defaults = Arc::new(self.planned_defaults(running)?);
         table.indexes = Arc::new(self.indexes.iter().map(index).collect::<Result<_>>()?);
+        let of = |QueryOf { sql, is_populated }: QueryOf| Arc::new(Materialized { sql, is_populated });
+        table.materialized = self.query.clone().map(of);
         table.base = Arc::new(self.segments(&table, folder, running.home.unread())?);
         // Indexes are built over them now.
         let indexed_columns: BTreeSet<&String> = table.indexes.iter().flat_map(|index| &index.columns).collect();

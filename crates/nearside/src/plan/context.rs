@@ -268,6 +268,8 @@ impl PlanContext<'_> {
         }
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
+                // As in PostgreSQL, the standard does not know them.
+                Entry::Table(t) if t.materialized.is_some() => continue,
                 Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
                 // information_schema.sequences has them.
                 Entry::Sequence(_) | Entry::Type(_) => continue,
@@ -322,6 +324,18 @@ impl PlanContext<'_> {
         }
     }
 
+    /// The plan of the query of a materialized view, which its owner has to be allowed.
+    ///
+    /// # Errors
+    /// As the query has them.
+    pub(crate) fn plan_as_owner(&self, name: &Name, sql: &str) -> Result<LogicalPlan> {
+        let owner = self.catalog.owner_of(&Thing::named(name));
+        let within = self.within();
+        // A refresh is a statement of its own: sequences give it values.
+        let sequences = self.sequences.clone();
+        AnyStatement::one(sql)?.plan(&PlanContext { user: self.user.map(|_| owner), sequences, ..within })
+    }
+
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
         if self.planning.contains(name) {
             return Err(Error::plan(
@@ -370,7 +384,10 @@ fn sequence_row(sequence: &SequenceEntry) -> Result<RecordBatch> {
 }
 
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
-fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+///
+/// # Errors
+/// More or fewer names than columns.
+pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     if names.is_empty() {
         return with_names_apart(plan);
     }

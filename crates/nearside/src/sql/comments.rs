@@ -72,6 +72,7 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
     match kind.as_str() {
         "TABLE" => relation(parser, "table"),
         "VIEW" => relation(parser, "view"),
+        "MATERIALIZED" if parser.parse_keyword(Keyword::VIEW) => relation(parser, "materialized view"),
         "SEQUENCE" => relation(parser, "sequence"),
         "TYPE" => relation(parser, "type"),
         "FOREIGN" if parser.parse_keyword(Keyword::TABLE) => relation(parser, "external table"),

@@ -45,6 +45,7 @@ mod intervals;
 mod json;
 mod locking;
 mod materialized;
+mod materialized_views;
 mod mend;
 mod merge;
 mod moment_words;
@@ -97,6 +98,7 @@ use locking::without_locking;
 pub(crate) use locking::{LockClause, LockingSelect, Wait};
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
+pub(crate) use materialized_views::{MaterializedStatement, NewMaterialized};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
 pub(crate) use names::{
@@ -186,6 +188,8 @@ pub(crate) enum AnyStatement {
     Rights(RightsStatement),
     /// `CREATE TYPE` and its like.
     Type(TypeStatement),
+    /// `CREATE MATERIALIZED VIEW` and its like.
+    Materialized(MaterializedStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -233,6 +237,9 @@ impl AnyStatement {
         }
         if let Some(of) = type_statements::statement(&tokens)? {
             return Ok(AnyStatement::Type(of));
+        }
+        if let Some(of) = materialized_views::statement(&tokens)? {
+            return Ok(AnyStatement::Materialized(of));
         }
         if let Some(comment) = comments::statement(&tokens)? {
             return Ok(AnyStatement::Comment(comment));
@@ -318,6 +325,9 @@ impl AnyStatement {
             )),
             AnyStatement::Upkeep(_) | AnyStatement::GivenUp(_) => Err(Error::Unsupported(
                 "VACUUM, ANALYZE, DISCARD and their like cannot be prepared or stand inside another statement".into(),
+            )),
+            AnyStatement::Materialized(_) => Err(Error::Unsupported(
+                "statements about materialized views cannot be prepared or stand inside another statement".into(),
             )),
             AnyStatement::Type(_) => Err(Error::Unsupported(
                 "statements about types cannot be prepared or stand inside another statement".into(),

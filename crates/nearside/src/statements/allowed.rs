@@ -15,7 +15,7 @@ use crate::catalog::{Entry, Name};
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterSystem, AnyStatement, Commented, SequenceStatement, TypeStatement, normalised, object_reference,
+    AlterSystem, AnyStatement, Commented, MaterializedStatement, SequenceStatement, TypeStatement, normalised, object_reference,
 };
 
 /// Fails where the role that runs a statement may not.
@@ -63,6 +63,7 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         AnyStatement::Checkpoint => may.need_superuser(Some(PredefinedRole::Checkpoint), "CHECKPOINT"),
         AnyStatement::Sequence(sequence) => of.sequence(sequence),
         AnyStatement::Type(of_type) => of.types(of_type),
+        AnyStatement::Materialized(statement) => of.materialized(statement),
         AnyStatement::Upkeep(upkeep) if upkeep.tables.is_empty() => {
             may.need_superuser(None, "VACUUM or ANALYZE all tables; name your own")
         }
@@ -116,6 +117,15 @@ impl Check<'_> {
         match self.found(name)? {
             Some(name) => self.may.need_own(&Thing::named(&name)),
             None => Ok(()),
+        }
+    }
+
+    fn materialized(&self, statement: &MaterializedStatement) -> Result<()> {
+        match statement {
+            MaterializedStatement::Create(new) => self.makes(&new.name, false, false),
+            MaterializedStatement::Refresh { name, .. } => self.own(name),
+            MaterializedStatement::Alter { as_table, .. } => check(as_table, self.running),
+            MaterializedStatement::Drop { names, .. } => names.iter().try_for_each(|name| self.drops(name)),
         }
     }
 

@@ -39,7 +39,9 @@ use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, dropping, relations, rules, sequences, viewed};
+use crate::statements::{
+    alter_column, constraints, defaults, dropping, materialized_views, relations, rules, sequences, viewed,
+};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -51,7 +53,7 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
         DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
         DdlStatement::DropTable(drop) => {
             remove(&drop.name, "table", drop.if_exists, running, |e| {
-                matches!(e, Entry::Table(_) | Entry::External(_))
+                e.is_written() || matches!(e, Entry::External(_))
             })?;
             Ok(Done::new("DROP TABLE"))
         }
@@ -70,46 +72,16 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
 }
 
 fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
-    let mut name = running.new_name(&create.name, create.temporary)?;
+    let name = running.new_name(&create.name, create.temporary)?;
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
     };
     let (written, columns) = view_query(&definition)?;
-    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
-    let plan = AnyStatement::one(&written)?.plan(&context)?;
-    // What `*` shows is said now; where it cannot be, the text stays as it is.
-    let mut sql = written.clone();
-    if let AnyStatement::Sql(statement) = AnyStatement::one(&written)?
-        && let DfStatement::Statement(statement) = *statement
-        && let Statement::Query(mut query) = *statement
-    {
-        without_stars(&mut query, &|table| context.columns(table))?;
-        // Names mean for good what they mean here and now.
-        let path = running.path();
-        let is_usual = path.is_usual(&running.catalog);
-        if !is_usual {
-            let reads_temporary = Cell::new(false);
-            qualify(&mut *query, &|name| {
-                let found = path.meant(name, &running.catalog)?;
-                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
-                Some(found)
-            });
-            if reads_temporary.get() && create.name.schema().is_none() {
-                name = path.of_temporary(&create.name)?;
-            }
-        }
-        let fixed = query.to_string();
-        let context = PlanContext { path: path.lasting(), ..context };
-        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
-        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
-            sql = fixed;
-        } else if !is_usual {
-            return Err(Error::Unsupported(
-                "the tables of this view cannot be told from their names alone; write their schemas".into(),
-            ));
-        }
-    }
+    let FixedQuery { sql, reads_temporary } = fixed_query(&written, &name, running)?;
+    let name = match reads_temporary && create.name.schema().is_none() {
+        true => running.path().of_temporary(&create.name)?,
+        false => name,
+    };
     running.home.commit(|state| {
         let mut comments = Arc::default();
         match state.get(&name) {
@@ -126,6 +98,56 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
         Ok(())
     })?;
     Ok(Done::new("CREATE VIEW"))
+}
+
+/// The query of a view as it is kept.
+pub(crate) struct FixedQuery {
+    /// Its text, in which names mean for good what they mean here and now.
+    pub sql: String,
+    /// Whether it reads temporary tables.
+    pub reads_temporary: bool,
+}
+
+/// The query of a view that is to have a name.
+///
+/// # Errors
+/// Those of planning it.
+pub(crate) fn fixed_query(written: &str, name: &Name, running: &Arc<RunningStatement>) -> Result<FixedQuery> {
+    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
+    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
+    let plan = AnyStatement::one(written)?.plan(&context)?;
+    // What `*` shows is said now; where it cannot be, the text stays as it is.
+    let mut sql = written.to_string();
+    let mut has_temporary = false;
+    if let AnyStatement::Sql(statement) = AnyStatement::one(written)?
+        && let DfStatement::Statement(statement) = *statement
+        && let Statement::Query(mut query) = *statement
+    {
+        without_stars(&mut query, &|table| context.columns(table))?;
+        // Names mean for good what they mean here and now.
+        let path = running.path();
+        let is_usual = path.is_usual(&running.catalog);
+        if !is_usual {
+            let reads_temporary = Cell::new(false);
+            qualify(&mut *query, &|name| {
+                let found = path.meant(name, &running.catalog)?;
+                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
+                Some(found)
+            });
+            has_temporary = reads_temporary.get();
+        }
+        let fixed = query.to_string();
+        let context = PlanContext { path: path.lasting(), ..context };
+        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
+        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
+            sql = fixed;
+        } else if !is_usual {
+            return Err(Error::Unsupported(
+                "the tables of this view cannot be told from their names alone; write their schemas".into(),
+            ));
+        }
+    }
+    Ok(FixedQuery { sql, reads_temporary: has_temporary })
 }
 
 /// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
@@ -224,6 +246,7 @@ fn remove(
                             Entry::View(_) => "VIEW",
                             Entry::Sequence(_) => "SEQUENCE",
                             Entry::Type(_) => "TYPE",
+                            Entry::Table(table) if table.materialized.is_some() => "MATERIALIZED VIEW",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },
                         other = entry.described()
@@ -293,6 +316,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         dropping::drop_references(&name, &dropped, running)?;
     }
     as_owner(&name, running, |table, running| {
+        materialized_views::may_be_altered(table, alter)?;
         let mut changed = TableEntry::clone(table);
         let mut sequences = Vec::new();
         for operation in &alter.operations {

@@ -263,15 +263,14 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
     let is = |name: &ObjectName| object_name(name).is_ok_and(|name| name == *of);
     let mut users = Vec::new();
     for (name, entry) in running.catalog.entries() {
+        if let Some(query) = entry.query()
+            && let AnyStatement::Sql(statement) = AnyStatement::one(query)?
+            && let DfStatement::Statement(statement) = *statement
+            && casts_to(statement.as_ref(), &is)
+        {
+            users.push(User::View(name.clone()));
+        }
         match entry {
-            Entry::View(view) => {
-                if let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)?
-                    && let DfStatement::Statement(statement) = *statement
-                    && casts_to(statement.as_ref(), &is)
-                {
-                    users.push(User::View(name.clone()));
-                }
-            }
             Entry::Table(table) => {
                 let defaults = table.defaults.values().map(|default| &default.text);
                 let rules =
@@ -281,7 +280,7 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
                     users.push(User::Table(name.clone()));
                 }
             }
-            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) => {}
+            Entry::View(_) | Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) => {}
         }
     }
     Ok(users)

@@ -187,6 +187,7 @@ pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool
         && before.lengths == after.lengths
         && Arc::ptr_eq(&before.comments, &after.comments)
         && before.base.schema == after.base.schema
+        && before.materialized == after.materialized
         && has_indexes_of(before, after)
 }
 

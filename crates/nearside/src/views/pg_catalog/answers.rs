@@ -151,6 +151,7 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 match self.relation(&args[0], &world)?.map(|of| of.of) {
                     Some(Of::View(view)) => format!(" {};", view.sql).into(),
+                    Some(Of::Table(table)) if let Some(of) = &table.materialized => format!(" {};", of.sql).into(),
                     _ => Fact::Null,
                 }
             }

@@ -85,6 +85,7 @@ pub(super) fn table(
         "pg_index" => relations::pg_index(&world),
         "pg_indexes" => relations::pg_indexes(&world),
         "pg_tables" => relations::pg_tables(&world),
+        "pg_matviews" => relations::pg_matviews(&world),
         "pg_views" => relations::pg_views(&world),
         "pg_sequence" => relations::pg_sequence(&world),
         "pg_sequences" => relations::pg_sequences(&world),

@@ -52,6 +52,7 @@ impl Relation<'_> {
     /// `relkind`.
     pub(super) fn kind(&self) -> &'static str {
         match self.of {
+            Of::Table(table) if table.materialized.is_some() => "m",
             Of::Table(_) => "r",
             Of::View(_) => "v",
             Of::External => "f",
