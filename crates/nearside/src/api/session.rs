@@ -58,7 +58,7 @@ use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, like, materialized_views, merge, write, writing_with};
+use crate::statements::{dml, lasting, like, made_functions, materialized_views, merge, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -373,6 +373,7 @@ impl Session {
             AnyStatement::Role(of) => self.about_roles(&of, running).map(Outcome::Done),
             AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
             AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
+            AnyStatement::Function(of) => made_functions::run(&of, running).map(Outcome::Done),
             AnyStatement::Materialized(of) => materialized_views::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
@@ -417,6 +418,11 @@ impl Session {
                 ast::Statement::Lock(lock) => return lock_table(lock, running).map(Outcome::Done),
                 ast::Statement::Merge(of) => return merge::merge(of, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
+                ast::Statement::CreateSchema { schema_name, if_not_exists, .. }
+                    if !matches!(schema_name, ast::SchemaName::Simple(_)) =>
+                {
+                    return ddl::create_schema_for(schema_name, *if_not_exists, running).map(Outcome::Done);
+                }
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
                 ast::Statement::Drop { object_type, names, if_exists, cascade, .. }
                     if dropping::is_of_several(*object_type, names, *cascade) =>

@@ -16,6 +16,7 @@ impl Entry {
             Entry::External(_) => "an external table",
             Entry::Sequence(_) => "a sequence",
             Entry::Type(_) => "a type",
+            Entry::Function(_) => "a function",
         }
     }
 
@@ -28,6 +29,7 @@ impl Entry {
             Entry::External(_) => "external table",
             Entry::Sequence(_) => "sequence",
             Entry::Type(_) => "type",
+            Entry::Function(_) => "function",
         }
     }
 
@@ -36,7 +38,7 @@ impl Entry {
         match self {
             Entry::View(view) => Some(&view.sql),
             Entry::Table(table) => table.materialized.as_ref().map(|of| of.sql.as_str()),
-            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) => None,
+            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => None,
         }
     }
 

@@ -19,10 +19,11 @@ pub(crate) mod defaults;
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod journal;
-pub(crate) mod lengths;
 mod kinds;
+pub(crate) mod lengths;
 mod loading;
 pub(crate) mod locks;
+pub(crate) mod made_functions;
 pub(crate) mod materialized;
 pub(crate) mod merges;
 pub(crate) mod named_types;
@@ -63,6 +64,7 @@ use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
+use crate::catalog::made_functions::FunctionEntry;
 use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
@@ -190,6 +192,8 @@ pub(crate) enum Entry {
     Sequence(Arc<SequenceEntry>),
     /// A type.
     Type(Arc<TypeEntry>),
+    /// A function.
+    Function(Arc<FunctionEntry>),
 }
 
 /// Everything that exists at one moment.
@@ -417,6 +421,11 @@ impl CatalogState {
     pub(crate) fn absorb(&mut self, other: &CatalogState) -> Result<()> {
         for schema in other.schemas.iter() {
             Arc::make_mut(&mut self.schemas).insert(schema.clone());
+        }
+        for (thing, rights) in other.rights.all().filter(|(thing, _)| matches!(thing, Thing::Schema(_))) {
+            if rights.comment.is_some() {
+                self.rights_to_mut(thing).comment.clone_from(&rights.comment);
+            }
         }
         for (name, entry) in other.entries() {
             if let Some(taken) = self.get(name) {

@@ -15,6 +15,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::materialized::Materialized;
 use crate::catalog::path::is_temporary;
 use crate::catalog::roles::Roles;
@@ -69,6 +70,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
             (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Sequence(new), Some(Entry::Sequence(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Type(new), Some(Entry::Type(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Function(new), Some(Entry::Function(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(table), known) => {
                 let old = before.by_id(table.id);
@@ -144,6 +146,7 @@ fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
         Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
         Entry::Type(found) => Ok(What::Enum(EnumType::clone(&found.of))),
+        Entry::Function(found) => Ok(What::Function(MadeFunction::clone(&found.of))),
         Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
     }
 }

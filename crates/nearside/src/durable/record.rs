@@ -26,6 +26,7 @@ use storage::TableRow;
 
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
 use crate::catalog::user_types::EnumType;
@@ -127,6 +128,7 @@ pub(super) enum What {
     External(External),
     Sequence(Sequence),
     Enum(EnumType),
+    Function(MadeFunction),
 }
 
 /// A sequence.

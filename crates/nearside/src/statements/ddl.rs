@@ -11,7 +11,8 @@ use datafusion_expr::{
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{
-    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, Statement,
+    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, SchemaName,
+    Statement,
 };
 use storage::TableVersion;
 
@@ -21,7 +22,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
-use crate::catalog::rights::Thing;
+use crate::catalog::rights::{Thing, not_allowed};
 use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -32,7 +33,7 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, RoleName, WrittenRules, normalised, object_reference,
     of_column, option_pairs, qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
@@ -40,7 +41,7 @@ use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
 use crate::statements::{
-    alter_column, constraints, defaults, dropping, materialized_views, relations, rules, sequences, viewed,
+    alter_column, constraints, defaults, dropping, materialized_views, relations, roles, rules, sequences, viewed,
 };
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
@@ -50,7 +51,13 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
     match statement {
         DdlStatement::CreateView(create) => create_view(create, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
-        DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
+        DdlStatement::DropCatalogSchema(DropCatalogSchema { name, if_exists, cascade, .. }) => {
+            let schema = match &name {
+                SchemaReference::Bare { schema } => schema.to_string(),
+                SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
+            };
+            drop_schema(&schema, (if_exists, cascade), running)
+        }
         DdlStatement::DropTable(drop) => {
             remove(&drop.name, "table", drop.if_exists, running, |e| {
                 e.is_written() || matches!(e, Entry::External(_))
@@ -169,6 +176,46 @@ fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
 
 fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
     let schema = in_catalog(&create.schema_name)?;
+    make_schema(&schema, create.if_not_exists, running.user, running)
+}
+
+/// `CREATE SCHEMA .. AUTHORIZATION role`.
+///
+/// # Errors
+/// Roles that there are not, or that the one which runs it is no member of.
+pub(crate) fn create_schema_for(
+    name: &SchemaName,
+    if_not_exists: bool,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let (schema, role) = match name {
+        SchemaName::Simple(schema) => (Some(schema), None),
+        SchemaName::UnnamedAuthorization(role) => (None, Some(role)),
+        SchemaName::NamedAuthorization(schema, role) => (Some(schema), Some(role)),
+    };
+    let is_keyword = |role: &Ident, word: &str| role.quote_style.is_none() && role.value.eq_ignore_ascii_case(word);
+    let role = match role {
+        None => RoleName::Own,
+        Some(role) if is_keyword(role, "current_user") || is_keyword(role, "current_role") => RoleName::Own,
+        Some(role) if is_keyword(role, "session_user") => RoleName::OfSession,
+        Some(role) => RoleName::Named(normalised(role.clone())),
+    };
+    let owner = roles::id(&role, running)?;
+    let owner_name = running.catalog.roles().by_id(owner).map_or_else(String::new, |(name, _)| name.to_string());
+    if !running.may().act_as(owner) {
+        return Err(not_allowed(format!("must be member of role \"{owner_name}\"")));
+    }
+    let schema = match schema {
+        Some(schema) => {
+            let parts = schema.0.iter().filter_map(|part| part.as_ident()).cloned().map(normalised);
+            in_catalog(&parts.collect::<Vec<_>>().join("."))?
+        }
+        None => owner_name,
+    };
+    make_schema(&schema, if_not_exists, owner, running)
+}
+
+fn make_schema(schema: &str, if_not_exists: bool, owner: u32, running: &Arc<RunningStatement>) -> Result<Done> {
     if schema.starts_with("pg_") {
         return Err(Error::plan(
             SqlState::ReservedName,
@@ -176,15 +223,14 @@ fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -
         ));
     }
     running.home.commit(|state| {
-        if state.has_schema(&schema) {
-            return if create.if_not_exists {
-                Ok(())
-            } else {
-                Err(Error::Exists { kind: "schema", name: schema.clone() })
+        if state.has_schema(schema) {
+            return match if_not_exists {
+                true => Ok(()),
+                false => Err(Error::Exists { kind: "schema", name: schema.into() }),
             };
         }
-        state.create_schema(&schema);
-        state.made_by(running.user, Thing::Schema(schema.clone()));
+        state.create_schema(schema);
+        state.made_by(owner, Thing::Schema(schema.into()));
         Ok(())
     })?;
     Ok(Done::new("CREATE SCHEMA"))
@@ -200,26 +246,29 @@ fn in_catalog(schema: &str) -> Result<String> {
     }
 }
 
-fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
-    let schema = match &drop.name {
-        SchemaReference::Bare { schema } => schema.to_string(),
-        SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
-    };
+/// Drops a schema, with all it holds where that is said.
+///
+/// # Errors
+/// There is none, or it holds what others use, or anything without CASCADE.
+pub(crate) fn drop_schema(
+    schema: &str,
+    (if_exists, cascade): (bool, bool),
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     running.home.commit(|state| {
-        if !state.has_schema(&schema) {
-            let found = nearest(&schema, state.schemas());
-            return if drop.if_exists {
-                Ok(())
-            } else {
-                Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest: found })
+        if !state.has_schema(schema) {
+            let found = nearest(schema, state.schemas());
+            return match if_exists {
+                true => Ok(()),
+                false => Err(Error::NotFound { kind: "schema", name: schema.into(), nearest: found }),
             };
         }
         let inside = |table: &&Arc<TableEntry>| table.name.schema == schema;
         state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
-        relations::none_refers_into(state, &schema)?;
-        sequences::none_is_used_from_outside(state, &schema)?;
-        relations::no_type_is_used_from_outside(state, &schema)?;
-        state.drop_schema(&schema, drop.cascade)
+        relations::none_refers_into(state, schema)?;
+        sequences::none_is_used_from_outside(state, schema)?;
+        relations::no_type_is_used_from_outside(state, schema)?;
+        state.drop_schema(schema, cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))
 }
@@ -246,6 +295,7 @@ fn remove(
                             Entry::View(_) => "VIEW",
                             Entry::Sequence(_) => "SEQUENCE",
                             Entry::Type(_) => "TYPE",
+                            Entry::Function(_) => "FUNCTION",
                             Entry::Table(table) if table.materialized.is_some() => "MATERIALIZED VIEW",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },

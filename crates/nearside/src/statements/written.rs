@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field};
 use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
 use crate::catalog::lengths::{Length, of_query};
+use crate::catalog::made_functions::called;
 use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
@@ -232,9 +233,13 @@ pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
         Entry::External(_) => "FOREIGN TABLE",
         Entry::Sequence(_) => "SEQUENCE",
         Entry::Type(_) => "TYPE",
+        Entry::Function(_) => "FUNCTION",
     };
     let statement = |(part, said): (Option<(Part, &str)>, &str)| {
         let what = match part {
+            None if matches!(entry, Entry::Function(_)) => {
+                format!("FUNCTION {}", name(&Name { table: called(of).to_string(), ..of.clone() }))
+            }
             None => format!("{kind} {}", name(of)),
             Some((Part::Column, column)) => format!("COLUMN {}.{}", name(of), quoted(column)),
             Some((Part::Index, index)) => format!("INDEX {}.{}", quoted(&of.schema), quoted(index)),
