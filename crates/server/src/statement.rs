@@ -100,8 +100,8 @@ impl Kind {
         match done.tag.as_str() {
             "INSERT" => format!("INSERT 0 {rows}"),
             "TRUNCATE" => "TRUNCATE TABLE".into(),
-            // As of CREATE TABLE AS, which is the only one that has rows.
-            "CREATE TABLE" if done.rows.is_some() => format!("SELECT {rows}"),
+            // As of CREATE TABLE AS and its like, which alone have rows.
+            "CREATE TABLE" | "CREATE MATERIALIZED VIEW" if done.rows.is_some() => format!("SELECT {rows}"),
             "BEGIN" if matches!(self, Kind::Begin { starts: true, .. }) => "START TRANSACTION".into(),
             tag if tag.starts_with("BACKUP") => "BACKUP DATABASE".into(),
             tag if tag.starts_with("EXPORT") => "EXPORT DATABASE".into(),

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
-use sqlparser::ast::{self, Ident, ObjectName, ObjectType, OnCommit};
+use sqlparser::ast::{self, Ident, ObjectName, OnCommit};
 
 use crate::catalog::{CatalogState, Entry, Name, TableEntry};
 use crate::error::Result;
 use crate::run::outcome::{Done, Outcome};
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, quoted};
-use crate::statements::{dropping, upkeep};
+use crate::statements::dropping::{self, Dropped};
+use crate::statements::upkeep;
 
 /// The tables that do something, and whether they go.
 #[derive(Debug, Default)]
@@ -80,7 +81,7 @@ impl OnCommits {
             let name =
                 |table: &Arc<TableEntry>| ObjectName::from(vec![quoted(&table.name.schema), quoted(&table.name.table)]);
             let names: Vec<ObjectName> = tables.iter().map(name).collect();
-            dropping::drop_all(ObjectType::Table, &names, (true, true), running)?;
+            dropping::drop_all(Dropped::Tables, &names, (true, true), running)?;
         }
         Ok(Outcome::Done(Done::new("COMMIT")))
     }

@@ -47,7 +47,7 @@ use crate::statements::allowed;
 use crate::statements::comments;
 use crate::statements::copy;
 use crate::statements::ddl;
-use crate::statements::dropping;
+use crate::statements::dropping::{self, Dropped};
 use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::lock_table::lock_table;
@@ -59,7 +59,7 @@ use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, like, merge, write, writing_with};
+use crate::statements::{dml, lasting, like, made_functions, materialized_views, merge, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -378,6 +378,8 @@ impl Session {
             AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
             AnyStatement::Summarize(query) => deep(|| self.sql(summarize::of_query(&query, running)?, running, key)),
             AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
+            AnyStatement::Function(of) => made_functions::run(&of, running).map(Outcome::Done),
+            AnyStatement::Materialized(of) => materialized_views::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
             AnyStatement::Backup(folder) => lasting::backup(&folder, running).map(Outcome::Done),
         }
@@ -421,11 +423,17 @@ impl Session {
                 ast::Statement::Lock(lock) => return lock_table(lock, running).map(Outcome::Done),
                 ast::Statement::Merge(of) => return merge::merge(of, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
+                ast::Statement::CreateSchema { schema_name, if_not_exists, .. }
+                    if !matches!(schema_name, ast::SchemaName::Simple(_)) =>
+                {
+                    return ddl::create_schema_for(schema_name, *if_not_exists, running).map(Outcome::Done);
+                }
                 ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
                 ast::Statement::Drop { object_type, names, if_exists, cascade, .. }
                     if dropping::is_of_several(*object_type, names, *cascade) =>
                 {
-                    return dropping::drop_all(*object_type, names, (*if_exists, *cascade), running).map(Outcome::Done);
+                    let kind = Dropped::of(*object_type);
+                    return dropping::drop_all(kind, names, (*if_exists, *cascade), running).map(Outcome::Done);
                 }
                 ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
                     return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);

@@ -19,9 +19,12 @@ pub(crate) mod defaults;
 pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod journal;
+mod kinds;
 pub(crate) mod lengths;
 mod loading;
 pub(crate) mod locks;
+pub(crate) mod made_functions;
+pub(crate) mod materialized;
 pub(crate) mod merges;
 pub(crate) mod named_types;
 mod owned;
@@ -61,6 +64,8 @@ use crate::catalog::delta::{SmallStatement, TableDelta};
 use crate::catalog::index::{IndexEntry, IndexedTable};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
+use crate::catalog::made_functions::FunctionEntry;
+use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, KeptPlacement, MachineNodes, TablePlacement};
 use crate::catalog::rights::Thing;
@@ -141,6 +146,8 @@ pub(crate) struct TableEntry {
     pub indexes: Arc<Vec<IndexEntry>>,
     /// What was said of it and of its columns, constraints and indexes.
     pub comments: Arc<Comments>,
+    /// The query that its rows are of, where it is a materialized view.
+    pub materialized: Option<Arc<Materialized>>,
 }
 
 impl TableEntry {
@@ -185,30 +192,8 @@ pub(crate) enum Entry {
     Sequence(Arc<SequenceEntry>),
     /// A type.
     Type(Arc<TypeEntry>),
-}
-
-impl Entry {
-    /// The word with its article.
-    pub(crate) fn described(&self) -> &'static str {
-        match self {
-            Entry::Table(_) => "a table",
-            Entry::View(_) => "a view",
-            Entry::External(_) => "an external table",
-            Entry::Sequence(_) => "a sequence",
-            Entry::Type(_) => "a type",
-        }
-    }
-
-    /// The word for an error message.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Entry::Table(_) => "table",
-            Entry::View(_) => "view",
-            Entry::External(_) => "external table",
-            Entry::Sequence(_) => "sequence",
-            Entry::Type(_) => "type",
-        }
-    }
+    /// A function.
+    Function(Arc<FunctionEntry>),
 }
 
 /// Everything that exists at one moment.
@@ -267,18 +252,6 @@ impl CatalogState {
     /// What a name stands for.
     pub(crate) fn get(&self, name: &Name) -> Option<&Entry> {
         self.entries.get(name)
-    }
-
-    /// A stored table by name.
-    pub(crate) fn table(&self, name: &Name) -> Result<&Arc<TableEntry>> {
-        match self.get(name) {
-            Some(Entry::Table(t)) => Ok(t),
-            Some(other) => Err(Error::plan(
-                SqlState::WrongObjectType,
-                format!("'{}' is {}, not a table", name.shown(), other.described()),
-            )),
-            None => Err(self.not_found("table", name)),
-        }
     }
 
     /// A stored table by identity: the same one, whatever its rows.
@@ -448,6 +421,11 @@ impl CatalogState {
     pub(crate) fn absorb(&mut self, other: &CatalogState) -> Result<()> {
         for schema in other.schemas.iter() {
             Arc::make_mut(&mut self.schemas).insert(schema.clone());
+        }
+        for (thing, rights) in other.rights.all().filter(|(thing, _)| matches!(thing, Thing::Schema(_))) {
+            if rights.comment.is_some() {
+                self.rights_to_mut(thing).comment.clone_from(&rights.comment);
+            }
         }
         for (name, entry) in other.entries() {
             if let Some(taken) = self.get(name) {
@@ -790,6 +768,7 @@ impl Catalog {
             rules: Arc::default(),
             indexes: Arc::new(Vec::new()),
             comments: Arc::default(),
+            materialized: None,
         })
     }
 

@@ -69,9 +69,8 @@ impl Thing {
             Thing::Relation(..) => {
                 let name = self.name().unwrap_or_else(|| Name { schema: String::new(), table: String::new() });
                 let kind = match state.get(&name) {
-                    Some(Entry::View(_)) => "view",
-                    Some(Entry::Sequence(_)) => "sequence",
-                    _ => "table",
+                    Some(Entry::External(_)) | None => "table",
+                    Some(entry) => entry.kind(),
                 };
                 format!("{kind} {}", name.table)
             }
@@ -99,11 +98,14 @@ pub(crate) struct Rights {
     /// The same of columns by themselves.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, Acl>,
+    /// What was said of it, where it is no entry of the catalog: of a schema, of the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl Default for Rights {
     fn default() -> Rights {
-        Rights { owner: FIRST, acl: None, columns: BTreeMap::new() }
+        Rights { owner: FIRST, acl: None, columns: BTreeMap::new(), comment: None }
     }
 }
 
@@ -272,6 +274,14 @@ impl CatalogState {
 
     /// Somebody has made a thing: it is his, and whom he gives such things has it.
     pub(crate) fn made_by(&mut self, user: u32, thing: Thing) {
+        // Everybody may use types and functions: there is nothing to give of them.
+        let entry = thing.name().and_then(|name| self.get(&name));
+        if matches!(entry, Some(Entry::Type(_) | Entry::Function(_))) {
+            if user != FIRST {
+                self.put_rights(thing, Some(Rights { owner: user, ..Rights::default() }));
+            }
+            return;
+        }
         let (schema, kind) = match &thing {
             Thing::Relation(schema, table) => {
                 let name = Name { schema: schema.clone(), table: table.clone() };

@@ -117,6 +117,9 @@ pub(crate) struct Role {
     /// Settings that its sessions begin with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+    /// What was said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// Verifiers as their texts.
@@ -184,6 +187,7 @@ impl Role {
             valid_until: None,
             member_of: BTreeMap::new(),
             settings: BTreeMap::new(),
+            comment: None,
         }
     }
 
@@ -258,6 +262,13 @@ impl Roles {
         self.add(to, role)?;
         self.0.remove(name);
         Ok(())
+    }
+
+    /// Says something of a role, or nothing any more.
+    pub(crate) fn comment(&mut self, id: u32, text: Option<&str>) {
+        if let Some(role) = self.0.values_mut().find(|role| role.id == id) {
+            role.comment = text.filter(|text| !text.is_empty()).map(String::from);
+        }
     }
 
     /// Takes a role away, with its memberships and those in it.

@@ -15,6 +15,8 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::made_functions::MadeFunction;
+use crate::catalog::materialized::Materialized;
 use crate::catalog::path::is_temporary;
 use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, RowExpression};
@@ -23,7 +25,7 @@ use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
     BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
-    Rule, SegmentOf, Sequence, State, Table, What,
+    QueryOf, Rule, SegmentOf, Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 
@@ -68,6 +70,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
             (Entry::External(new), Some(Entry::External(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Sequence(new), Some(Entry::Sequence(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Type(new), Some(Entry::Type(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Function(new), Some(Entry::Function(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(table), known) => {
                 let old = before.by_id(table.id);
@@ -143,6 +146,7 @@ fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
         Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
         Entry::Type(found) => Ok(What::Enum(EnumType::clone(&found.of))),
+        Entry::Function(found) => Ok(What::Function(MadeFunction::clone(&found.of))),
         Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
     }
 }
@@ -225,6 +229,7 @@ fn is_defined_alike(old: &TableEntry, new: &TableEntry) -> bool {
         && old.rules == new.rules
         && old.indexes == new.indexes
         && old.comments == new.comments
+        && old.materialized == new.materialized
         && old.placement.is_kept_alike(&new.placement)
 }
 
@@ -249,6 +254,7 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         foreign_keys: table.rules.foreign_keys.iter().map(foreign_key).collect(),
         identities: table.rules.identities.iter().map(|(column, always)| (column.clone(), *always)).collect(),
         indexes: table.indexes.iter().map(index).collect(),
+        query: table.materialized.as_deref().map(query),
         placement: Placement {
             text: kept.text,
             first_turn: kept.first_turn,
@@ -258,6 +264,10 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         },
         rows,
     })
+}
+
+fn query(of: &Materialized) -> QueryOf {
+    QueryOf { sql: of.sql.clone(), is_populated: of.is_populated }
 }
 
 fn index(index: &IndexEntry) -> Index {

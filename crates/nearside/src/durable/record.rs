@@ -26,6 +26,7 @@ use storage::TableRow;
 
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
+use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
 use crate::catalog::user_types::EnumType;
@@ -127,6 +128,7 @@ pub(super) enum What {
     External(External),
     Sequence(Sequence),
     Enum(EnumType),
+    Function(MadeFunction),
 }
 
 /// A sequence.
@@ -231,10 +233,22 @@ pub(super) struct Table {
     pub identities: Vec<(String, bool)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
+    /// The query of a materialized view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<QueryOf>,
     pub placement: Placement,
     /// Its rows, where they are others than before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<Content>,
+}
+
+/// The query of a materialized view.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QueryOf {
+    pub sql: String,
+    /// Whether the rows are those that it gave.
+    pub is_populated: bool,
 }
 
 /// An index of a table.

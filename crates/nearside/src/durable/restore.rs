@@ -24,6 +24,8 @@ use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
+use crate::catalog::made_functions::{FunctionEntry, MadeFunction};
+use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::KeptPlacement;
 use crate::catalog::rights::AllRights;
 use crate::catalog::roles::Roles;
@@ -32,8 +34,8 @@ use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, Sequ
 use crate::catalog::user_types::{EnumType, TypeEntry};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, Record, Rows, Rule,
-    SegmentOf, Sequence, State, Table, What, read,
+    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, QueryOf, Record, Rows,
+    Rule, SegmentOf, Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
@@ -67,6 +69,7 @@ enum Named {
     External(ExternalEntry),
     Sequence(u64),
     Enum(EnumType),
+    Function(MadeFunction),
 }
 
 /// A table whose rows are not loaded.
@@ -81,6 +84,7 @@ struct TableOf {
     foreign_keys: Vec<ForeignKeyOf>,
     identities: Vec<(String, bool)>,
     indexes: Vec<Index>,
+    query: Option<QueryOf>,
     placement: KeptPlacement,
     segments: Vec<SegmentAt>,
     parts: usize,
@@ -152,6 +156,7 @@ impl Picture {
                     Named::Sequence(id)
                 }
                 What::Enum(of) => Named::Enum(of),
+                What::Function(of) => Named::Function(of),
                 What::Table(table) => {
                     let id = table.id;
                     let before = self.tables.remove(&id);
@@ -224,8 +229,13 @@ impl Picture {
         if !self.schemas.contains(DEFAULT_SCHEMA) {
             return Err(malformed("the schema of names without one is gone"));
         }
-        // Defaults and conditions of tables may cast to types.
+        // Defaults and conditions of tables may cast to types and call functions.
         for (name, named) in &self.names {
+            if let Named::Function(of) = named {
+                let key = Name { schema: name.schema.clone(), table: name.name.clone() };
+                let of = Arc::new(of.clone());
+                state.put_function(key, Arc::new(FunctionEntry { of, comments: Arc::default() }))?;
+            }
             if let Named::Enum(of) = named {
                 let name = Name { schema: name.schema.clone(), table: name.name.clone() };
                 let of = Arc::new(of.clone());
@@ -245,7 +255,7 @@ impl Picture {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
                     state.put_sequence(name, Arc::new(sequence_of(sequence)?))?;
                 }
-                Named::Enum(_) => {}
+                Named::Enum(_) | Named::Function(_) => {}
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
                     let loaded = table.load(id, &name, folder, running);
@@ -365,6 +375,7 @@ impl TableOf {
             foreign_keys: table.foreign_keys,
             identities: table.identities,
             indexes: table.indexes,
+            query: table.query,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
             segments: Vec::new(),
             parts: 0,
@@ -406,6 +417,8 @@ impl TableOf {
         table.lengths = Arc::new(self.lengths.iter().map(length).collect::<Result<_>>()?);
         table.defaults = Arc::new(self.planned_defaults(running)?);
         table.indexes = Arc::new(self.indexes.iter().map(index).collect::<Result<_>>()?);
+        let of = |QueryOf { sql, is_populated }: QueryOf| Arc::new(Materialized { sql, is_populated });
+        table.materialized = self.query.clone().map(of);
         table.base = Arc::new(self.segments(&table, folder, running.home.unread())?);
         // Indexes are built over them now.
         let indexed_columns: BTreeSet<&String> = table.indexes.iter().flat_map(|index| &index.columns).collect();

@@ -108,6 +108,7 @@ states! {
     UndefinedObject = "42704" "undefined_object": "there is no index, type, setting or window of that name";
     DuplicateObject = "42710" "duplicate_object": "the name is taken";
     DuplicateAlias = "42712" "duplicate_alias": "two tables of a query have one name";
+    DuplicateFunction = "42723" "duplicate_function": "there is a function of that name already";
     Grouping = "42803" "grouping_error": "a column outside of GROUP BY, or an aggregate where none may stand";
     DatatypeMismatch = "42804" "datatype_mismatch": "a value of another type than is expected";
     WrongObjectType = "42809" "wrong_object_type": "a view where a table is meant, a function that is no aggregate";
@@ -118,6 +119,7 @@ states! {
     GeneratedAlways = "428C9" "generated_always": "a value for a column whose values are always generated";
     ReservedName = "42939" "reserved_name": "a name that belongs to the system";
     UndefinedTable = "42P01" "undefined_table": "there is no table or view of that name";
+    UndefinedParameter = "42P02" "undefined_parameter": "there is no parameter of that number";
     DuplicateCursor = "42P03" "duplicate_cursor": "there is a cursor of that name already";
     DuplicatePreparedStatement = "42P05" "duplicate_prepared_statement":
         "there is a prepared statement of that name already";
@@ -127,6 +129,7 @@ states! {
     AmbiguousAlias = "42P09" "ambiguous_alias": "several tables of a query have that name";
     InvalidColumnReference = "42P10" "invalid_column_reference":
         "a column that ORDER BY, ON CONFLICT or a join cannot refer to";
+    InvalidFunctionDefinition = "42P13" "invalid_function_definition": "a function that cannot be made so";
     InvalidTableDefinition = "42P16" "invalid_table_definition": "a table that cannot be made so";
     InvalidObjectDefinition = "42P17" "invalid_object_definition": "a view or index that cannot be made so";
     IndeterminateDatatype = "42P18" "indeterminate_datatype": "the type of a parameter is not known";

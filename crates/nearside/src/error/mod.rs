@@ -231,14 +231,14 @@ impl Error {
 /// The code where a name stands for nothing.
 fn of_missing(kind: &str) -> SqlState {
     match kind {
-        "table" | "view" | "external table" | "system view" => SqlState::UndefinedTable,
+        "table" | "view" | "materialized view" | "external table" | "system view" => SqlState::UndefinedTable,
         "column" => SqlState::UndefinedColumn,
         "schema" => SqlState::InvalidSchemaName,
         "catalog" => SqlState::InvalidCatalogName,
         "savepoint" => SqlState::InvalidSavepointSpecification,
         "prepared statement" => SqlState::InvalidSqlStatementName,
         "table function" => SqlState::UndefinedFunction,
-        "option" | "table option" => SqlState::InvalidParameterValue,
+        "option" | "table option" | "option of a materialized view" => SqlState::InvalidParameterValue,
         _ => SqlState::UndefinedObject,
     }
 }
@@ -246,7 +246,7 @@ fn of_missing(kind: &str) -> SqlState {
 /// The code where a name is taken.
 fn of_taken(kind: &str) -> SqlState {
     match kind {
-        "table" | "view" | "external table" | "index" => SqlState::DuplicateTable,
+        "table" | "view" | "materialized view" | "external table" | "index" => SqlState::DuplicateTable,
         "column" => SqlState::DuplicateColumn,
         "schema" => SqlState::DuplicateSchema,
         "prepared statement" => SqlState::DuplicatePreparedStatement,

@@ -2,6 +2,7 @@
 
 pub(crate) mod any_of_list;
 pub(crate) mod anywhere;
+pub(crate) mod arguments;
 pub(crate) mod arrays;
 pub(crate) mod asked;
 pub(crate) mod bins;

@@ -49,6 +49,7 @@ pub(crate) fn key_query(plan: &LogicalPlan, catalog: &CatalogState) -> Option<Ke
     let LogicalPlan::TableScan(scan) = plan else { return None };
     let source = scan.source.downcast_ref::<StoredSource>()?;
     let table = catalog.by_id(source.id).filter(|_| !source.row_ids && scan.fetch.is_none_or(|rows| rows > 0))?;
+    table.is_readable().ok()?;
     let schema = &source.schema;
     let columns = match outputs {
         None => match &scan.projection {

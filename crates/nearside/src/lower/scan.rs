@@ -55,6 +55,7 @@ pub(super) fn filtered_scan<'a>(scan: &TableScan, catalog: &'a Snapshot, props: 
             format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()),
         )
     })?;
+    table.is_readable()?;
     let stored = &table.base.schema;
     let kept = source.schema.fields().iter().zip(stored.fields());
     let altered = kept.into_iter().any(|(a, b)| a.name() != b.name() || a.data_type() != b.data_type());

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
+use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::path::SearchPath;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::{May, Thing};
@@ -47,6 +48,7 @@ use crate::plan::permission;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
+use crate::rewrite::argument_types;
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::parameter_types;
 use crate::rewrite::volatile::calls_volatile;
@@ -191,7 +193,7 @@ impl PlanContext<'_> {
             Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
-            Some(Entry::Type(_)) => Err(self.catalog.not_found("table", &name)),
+            Some(Entry::Type(_) | Entry::Function(_)) => Err(self.catalog.not_found("table", &name)),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
                 if let Some(may) = &may {
                     may.need_superuser(Some(PredefinedRole::ReadServerFiles), "read files of the server's machine")?;
@@ -268,9 +270,11 @@ impl PlanContext<'_> {
         }
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
+                // As in PostgreSQL, the standard does not know them.
+                Entry::Table(t) if t.materialized.is_some() => continue,
                 Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
                 // information_schema.sequences has them.
-                Entry::Sequence(_) | Entry::Type(_) => continue,
+                Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => continue,
                 Entry::View(v) => {
                     let schema = views.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
@@ -322,6 +326,18 @@ impl PlanContext<'_> {
         }
     }
 
+    /// The plan of the query of a materialized view, which its owner has to be allowed.
+    ///
+    /// # Errors
+    /// As the query has them.
+    pub(crate) fn plan_as_owner(&self, name: &Name, sql: &str) -> Result<LogicalPlan> {
+        let owner = self.catalog.owner_of(&Thing::named(name));
+        let within = self.within();
+        // A refresh is a statement of its own: sequences give it values.
+        let sequences = self.sequences.clone();
+        AnyStatement::one(sql)?.plan(&PlanContext { user: self.user.map(|_| owner), sequences, ..within })
+    }
+
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
         if self.planning.contains(name) {
             return Err(Error::plan(
@@ -370,7 +386,10 @@ fn sequence_row(sequence: &SequenceEntry) -> Result<RecordBatch> {
 }
 
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
-fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+///
+/// # Errors
+/// More or fewer names than columns.
+pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     if names.is_empty() {
         return with_names_apart(plan);
     }
@@ -422,6 +441,25 @@ impl KnownTables for PlanContext<'_> {
         let reference = object_name_to_table_reference(name.clone(), true)?;
         let name = self.path.resolve(&reference, &self.catalog)?;
         self.catalog.user_type(&name).map(|found| Some(Arc::clone(&found.of)))
+    }
+
+    fn made_function(&self, name: &ObjectName) -> Result<Option<Arc<MadeFunction>>> {
+        let Ok(reference) = object_name_to_table_reference(name.clone(), true) else { return Ok(None) };
+        let key = format!("{}()", reference.table());
+        let reference = match (reference.catalog(), reference.schema()) {
+            (Some(catalog), Some(schema)) => TableReference::full(catalog, schema, key),
+            (None, Some(schema)) => TableReference::partial(schema, key),
+            _ => TableReference::bare(key),
+        };
+        let Ok(name) = self.path.resolve(&reference, &self.catalog) else { return Ok(None) };
+        Ok(match self.catalog.get(&name) {
+            Some(Entry::Function(found)) => Some(Arc::clone(&found.of)),
+            _ => None,
+        })
+    }
+
+    fn with_arguments(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        argument_types::checked(plan)
     }
 
     fn give(&self, plan: LogicalPlan) -> String {

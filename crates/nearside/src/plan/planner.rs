@@ -23,6 +23,7 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 use crate::catalog::roles::FIRST;
 use crate::error::Result;
 use crate::functions::any_of_list;
+use crate::functions::arguments;
 use crate::functions::arrays;
 use crate::functions::asked;
 use crate::functions::bins;
@@ -117,6 +118,7 @@ impl Planner {
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(catalog_asked::functions());
+        scalars.push(arguments::function());
         scalars.push(like_escape::function());
         scalars.push(sleep::function());
         scalars.extend(quoting::functions());

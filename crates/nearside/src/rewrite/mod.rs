@@ -1,5 +1,6 @@
 //! Rules of ours on logical plans, one file each, and the lists of them.
 
+pub(crate) mod argument_types;
 pub(crate) mod assigned;
 pub(crate) mod casts;
 pub(crate) mod chars;

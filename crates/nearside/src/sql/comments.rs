@@ -1,13 +1,14 @@
 //! `COMMENT ON`, of which the other parser reads a part.
 
-use sqlparser::ast::ObjectName;
+use sqlparser::ast::{DataType, ObjectName};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{RECURSION_MAX, normalised};
+use super::{RECURSION_MAX, function_statements, normalised};
 use crate::error::{Error, Position, Result, syntax};
 use crate::sql::dialect::SqlDialect;
+use crate::sql::roles::RoleName;
 
 /// `COMMENT ON .. IS 'text' | NULL`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,14 @@ pub(crate) enum Commented {
     Constraint { table: ObjectName, name: String },
     /// An index.
     Index(ObjectName),
+    /// A schema.
+    Schema(String),
+    /// The database.
+    Database(String),
+    /// A role.
+    Role(RoleName),
+    /// A function, and the types that it takes where they are told.
+    Function(ObjectName, Option<Vec<DataType>>),
 }
 
 /// The statement, if the tokens are one.
@@ -72,9 +81,14 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
     match kind.as_str() {
         "TABLE" => relation(parser, "table"),
         "VIEW" => relation(parser, "view"),
+        "MATERIALIZED" if parser.parse_keyword(Keyword::VIEW) => relation(parser, "materialized view"),
         "SEQUENCE" => relation(parser, "sequence"),
         "TYPE" => relation(parser, "type"),
         "FOREIGN" if parser.parse_keyword(Keyword::TABLE) => relation(parser, "external table"),
+        "SCHEMA" => Ok(Commented::Schema(normalised(parser.parse_identifier().map_err(wrong)?))),
+        "DATABASE" => Ok(Commented::Database(normalised(parser.parse_identifier().map_err(wrong)?))),
+        "ROLE" => Ok(Commented::Role(RoleName::Named(normalised(parser.parse_identifier().map_err(wrong)?)))),
+        "FUNCTION" => function_statements::named(parser).map(|(name, types)| Commented::Function(name, types)),
         "INDEX" => Ok(Commented::Index(parser.parse_object_name(false).map_err(wrong)?)),
         "COLUMN" => {
             let mut name = parser.parse_object_name(false).map_err(wrong)?;
@@ -94,7 +108,7 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
         }
         other => Err(Error::Unsupported(format!(
             "COMMENT ON {other} is not supported; comments are kept of tables, columns, constraints, indexes, views, \
-             sequences and types"
+             sequences, types, functions, schemas, roles and the database"
         ))),
     }
 }

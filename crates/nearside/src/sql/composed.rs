@@ -175,7 +175,8 @@ fn own_name(name: &str) -> &str {
     ALSO.iter().find(|(also, _)| *also == name).map_or(name, |(_, own)| own)
 }
 
-fn is_known(name: &str) -> bool {
+/// Whether there is such a function.
+pub(crate) fn is_known(name: &str) -> bool {
     let name = own_name(name);
     matches!(name, "date_diff" | "list_aggregate") || COMPOSED.iter().any(|(known, ..)| *known == name)
 }

@@ -1,9 +1,10 @@
 //! GRANT and REVOKE of privileges, ALTER DEFAULT PRIVILEGES, ALTER .. OWNER TO, REASSIGN OWNED and DROP OWNED.
 
-use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::ast::{DataType, Ident, ObjectName, ObjectNamePart};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::exclude::solid;
+use super::function_statements;
 use super::roles::{RoleName, Words, unsupported};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::Kind;
@@ -66,8 +67,10 @@ pub(crate) struct GrantStatement {
 /// What belongs to somebody.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Owned {
-    /// A table, view or sequence: the word, whether it may be missing, its name.
+    /// A table, view, materialized view, sequence or type: the word, whether it may be missing, its name.
     Relation(&'static str, bool, ObjectName),
+    /// A function, and the types that it takes where they are told.
+    Function(ObjectName, Option<Vec<DataType>>),
     /// A schema.
     Schema(String),
     /// The database.
@@ -94,6 +97,9 @@ pub(crate) enum RightsStatement {
 /// # Errors
 /// What is wrong with it, and what of it is not done.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RightsStatement>> {
+    if let Some((name, types, to)) = function_statements::owner(tokens)? {
+        return Ok(Some(RightsStatement::Owner { of: Owned::Function(name, types), to }));
+    }
     let (_, tokens) = solid(tokens);
     let mut words = Words::of(&tokens);
     let Some(found) = found(&mut words)? else { return Ok(None) };
@@ -138,8 +144,9 @@ fn found(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
 }
 
 fn owner(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
-    const KINDS: [&str; 5] = ["table", "view", "sequence", "schema", "database"];
-    let Some(kind) = KINDS.into_iter().find(|kind| words.is_at(0, "alter") && words.is_at(1, kind)) else {
+    const KINDS: [&str; 7] = ["table", "view", "sequence", "type", "materialized view", "schema", "database"];
+    let is_of = |kind: &&str| kind.split(' ').enumerate().all(|(place, word)| words.is_at(place + 1, word));
+    let Some(kind) = KINDS.into_iter().find(|kind| words.is_at(0, "alter") && is_of(kind)) else {
         return Ok(None);
     };
     let Some(place) = words.len().checked_sub(3).filter(|place| *place > 2) else { return Ok(None) };
@@ -149,7 +156,7 @@ fn owner(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
     if !says || renames {
         return Ok(None);
     }
-    words.skip(2);
+    words.skip(1 + kind.split(' ').count());
     let if_exists = words.is_at(words.at(), "if") && words.is_at(words.at() + 1, "exists");
     if if_exists {
         words.skip(2);
@@ -338,7 +345,8 @@ fn grantees(words: &mut Words<'_>) -> Result<Vec<Grantee>> {
     }
 }
 
-fn names(words: &mut Words<'_>) -> Result<Vec<String>> {
+/// Names, one after the other.
+pub(super) fn names(words: &mut Words<'_>) -> Result<Vec<String>> {
     let mut all = vec![words.name()?];
     while words.take_token(&Token::Comma) {
         all.push(words.name()?);
@@ -346,7 +354,8 @@ fn names(words: &mut Words<'_>) -> Result<Vec<String>> {
     Ok(all)
 }
 
-fn object_names(words: &mut Words<'_>) -> Result<Vec<ObjectName>> {
+/// Names with their schemas, one after the other.
+pub(super) fn object_names(words: &mut Words<'_>) -> Result<Vec<ObjectName>> {
     let mut all = vec![name(words)?];
     while words.take_token(&Token::Comma) {
         all.push(name(words)?);
@@ -355,7 +364,7 @@ fn object_names(words: &mut Words<'_>) -> Result<Vec<ObjectName>> {
 }
 
 /// A name with its schema, as it is.
-fn name(words: &mut Words<'_>) -> Result<ObjectName> {
+pub(super) fn name(words: &mut Words<'_>) -> Result<ObjectName> {
     let part = |words: &mut Words<'_>| -> Result<ObjectNamePart> {
         Ok(ObjectNamePart::Identifier(Ident::with_quote('"', words.name()?)))
     };

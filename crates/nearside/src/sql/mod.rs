@@ -16,6 +16,7 @@ use sqlparser::ast::{self, ObjectName, Value};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::catalog::lengths::{Length, Lengths};
+use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::rules::Writable;
 use crate::catalog::user_types::EnumType;
 use crate::error::codes::SqlState;
@@ -41,12 +42,15 @@ mod distinct;
 mod exclude;
 mod fetch;
 mod figured;
+mod function_statements;
 mod grants;
 mod integers;
 mod intervals;
 mod json;
 mod locking;
+mod made_functions;
 mod materialized;
+mod materialized_views;
 mod mend;
 mod merge;
 mod moment_words;
@@ -92,17 +96,21 @@ mod written_with;
 pub(crate) use casts::CAST;
 pub(crate) use comments::{CommentOn, Commented};
 pub(crate) use complete::is_aggregate;
+pub(crate) use composed::is_known as is_composed;
 #[cfg(test)]
 pub(crate) use composed::names as composed_names;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use cursors::{CursorStatement, Declared, Direction};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
+pub(crate) use function_statements::{FunctionStatement, NewFunction, WrittenBody, WrittenReturns, query_of_text};
 pub(crate) use grants::{Given, GrantStatement, Grantee, Of, Owned, RightsStatement};
 use locking::without_locking;
 pub(crate) use locking::{LockClause, LockingSelect, Wait};
+pub(crate) use made_functions::calls_function;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
+pub(crate) use materialized_views::{MaterializedStatement, NewMaterialized};
 use mend::mend;
 pub(crate) use merge::{MergeStep, merge_steps};
 pub(crate) use names::{
@@ -194,6 +202,10 @@ pub(crate) enum AnyStatement {
     Type(TypeStatement),
     /// `SUMMARIZE`, of a query.
     Summarize(Box<Statement>),
+    /// `CREATE FUNCTION` and its like.
+    Function(FunctionStatement),
+    /// `CREATE MATERIALIZED VIEW` and its like.
+    Materialized(MaterializedStatement),
 }
 
 /// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
@@ -221,6 +233,9 @@ impl AnyStatement {
             return summarized::statement(Written { piece: written.piece, tokens: query });
         }
         let tokens = respelled(with_formats(written.tokens));
+        if let Some(of) = function_statements::statement(&tokens)? {
+            return Ok(AnyStatement::Function(of));
+        }
         let tokens = fetch::with_offsets_first(bracketed::with_selects(table_query::with_selects(tokens)));
         let length = tokens.len();
         let composes = composed::may_be_called(&tokens);
@@ -245,6 +260,9 @@ impl AnyStatement {
         }
         if let Some(of) = type_statements::statement(&tokens)? {
             return Ok(AnyStatement::Type(of));
+        }
+        if let Some(of) = materialized_views::statement(&tokens)? {
+            return Ok(AnyStatement::Materialized(of));
         }
         if let Some(comment) = comments::statement(&tokens)? {
             return Ok(AnyStatement::Comment(comment));
@@ -337,6 +355,12 @@ impl AnyStatement {
             AnyStatement::Summarize(_) => {
                 Err(Error::Unsupported("SUMMARIZE cannot be prepared or stand inside another statement".into()))
             }
+            AnyStatement::Function(_) => Err(Error::Unsupported(
+                "statements about functions cannot be prepared or stand inside another statement".into(),
+            )),
+            AnyStatement::Materialized(_) => Err(Error::Unsupported(
+                "statements about materialized views cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::Type(_) => Err(Error::Unsupported(
                 "statements about types cannot be prepared or stand inside another statement".into(),
             )),
@@ -391,6 +415,18 @@ pub(crate) trait KnownTables: ContextProvider {
     /// There is no such type.
     fn made_type(&self, name: &ObjectName) -> Result<Option<Arc<EnumType>>>;
 
+    /// The function that a statement has made under a name.
+    ///
+    /// # Errors
+    /// None that a name has which was parsed.
+    fn made_function(&self, name: &ObjectName) -> Result<Option<Arc<MadeFunction>>>;
+
+    /// A plan in which arguments of functions that were made are of types that these take.
+    ///
+    /// # Errors
+    /// One that is not.
+    fn with_arguments(&self, plan: LogicalPlan) -> Result<LogicalPlan>;
+
     /// Whether a name is that of a view that gives something else each time.
     fn is_volatile_view(&self, table: &ObjectName) -> bool;
 
@@ -418,16 +454,28 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     let said = context.writes(&statement);
     deep(|| {
+        let columns = |table: &ObjectName| context.columns(table);
+        let volatile = |name: &str| {
+            let function = context.get_function_meta(name);
+            function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+        };
+        let known = made_functions::Known {
+            made: &|name| context.made_function(name),
+            columns: &columns,
+            is_volatile: &volatile,
+        };
+        let mut calls = made_functions::write_out(&mut statement, &known)?;
         let made = |name: &ObjectName| context.made_type(name);
         user_types::write_out(&mut statement, &made)?;
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
-        let columns = |table: &ObjectName| context.columns(table);
         let writable = |table: &ObjectName, column: &str| context.writable(table, column);
         let default_of = |table: &ObjectName, column: &str| context.default_of(table, column);
         writes::write_out(&mut statement, &columns, (&default_of, &writable))?;
-        // Defaults that stand for DEFAULT may cast, too.
+        // Defaults that stand for DEFAULT may call and cast, too.
+        calls |= made_functions::write_out(&mut statement, &known)?;
+        let with_arguments = |plan| if calls { context.with_arguments(plan) } else { Ok(plan) };
         user_types::write_out(&mut statement, &made)?;
         uuids::write_out(&mut statement, &|table| {
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
@@ -440,13 +488,11 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
         mend(&mut statement)?;
-        let volatile = |name: &str| {
-            let function = context.get_function_meta(name);
-            function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
-        };
         keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
-        writes::give_values(&mut statement, &mut |query| Ok(context.give(planner.statement_to_plan(query)?)))?;
-        let plan = context.assigned(planner.statement_to_plan(statement)?)?;
+        writes::give_values(&mut statement, &mut |query| {
+            Ok(context.give(with_arguments(planner.statement_to_plan(query)?)?))
+        })?;
+        let plan = context.assigned(with_arguments(planner.statement_to_plan(statement)?)?)?;
         context.permits(&plan, &said)?;
         Ok(integers::narrowed(plan)?)
     })

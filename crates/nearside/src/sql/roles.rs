@@ -507,7 +507,8 @@ impl Words<'_> {
         Ok(roles)
     }
 
-    fn text(&mut self) -> Result<String> {
+    /// The text that is next.
+    pub(super) fn text(&mut self) -> Result<String> {
         let text = match self.tokens.get(self.at).map(|token| &token.token) {
             Some(Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text)) => text.clone(),
             Some(Token::DollarQuotedString(text)) => text.value.clone(),

@@ -7,6 +7,7 @@
 use datafusion_sql::parser::{ResetStatement, Statement};
 use sqlparser::ast::{self, AlterTableOperation, ObjectName, ObjectType};
 
+use crate::catalog::made_functions::key;
 use crate::catalog::path::is_temporary;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::{May, Thing};
@@ -15,8 +16,11 @@ use crate::catalog::{Entry, Name};
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterSystem, AnyStatement, Commented, SequenceStatement, TypeStatement, normalised, object_reference,
+    AlterSystem, AnyStatement, Commented, FunctionStatement, MaterializedStatement, SequenceStatement, TypeStatement,
+    normalised, object_reference,
 };
+use crate::statements::made_functions::function_name;
+use crate::statements::roles;
 
 /// Fails where the role that runs a statement may not.
 ///
@@ -50,6 +54,22 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
             Commented::Relation { name, .. } => of.own(name),
             Commented::Column { table, .. } | Commented::Constraint { table, .. } => of.own(table),
             Commented::Index(index) => of.own_index(index),
+            Commented::Schema(schema) => match running.catalog.has_schema(schema) {
+                true => may.need_own(&Thing::Schema(schema.clone())),
+                false => Ok(()),
+            },
+            Commented::Database(_) => may.need_own(&Thing::Database),
+            Commented::Role(role) => {
+                let of = roles::id(role, running)?;
+                match running.catalog.roles().may_admin(running.user, of) {
+                    true => Ok(()),
+                    false => may.need_superuser(None, "comment on a role that it has no admin option on"),
+                }
+            }
+            Commented::Function(name, _) => match running.catalog.get(&key(&function_name(name, running)?)) {
+                Some(_) => may.need_own(&Thing::named(&key(&function_name(name, running)?))),
+                None => Ok(()),
+            },
         },
         AnyStatement::AlterSystem(alter) => match alter {
             AlterSystem::Set { name, .. } | AlterSystem::Reset(name) => {
@@ -65,6 +85,8 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         AnyStatement::Type(of_type) => of.types(of_type),
         // Its query is planned as others are, which sees what the role may read.
         AnyStatement::Summarize(_) => Ok(()),
+        AnyStatement::Function(statement) => of.functions(statement),
+        AnyStatement::Materialized(statement) => of.materialized(statement),
         AnyStatement::Upkeep(upkeep) if upkeep.tables.is_empty() => {
             may.need_superuser(None, "VACUUM or ANALYZE all tables; name your own")
         }
@@ -121,16 +143,40 @@ impl Check<'_> {
         }
     }
 
-    /// Types have no owners: they belong to their schema's.
-    fn types(&self, statement: &TypeStatement) -> Result<()> {
-        let names = match statement {
-            TypeStatement::Create { name, .. }
-            | TypeStatement::AddValue { name, .. }
-            | TypeStatement::RenameValue { name, .. }
-            | TypeStatement::Rename { name, .. } => std::slice::from_ref(name),
-            TypeStatement::Drop { names, .. } => names,
+    fn functions(&self, statement: &FunctionStatement) -> Result<()> {
+        let own = |name: &ObjectName| {
+            let key = key(&function_name(name, self.running)?);
+            match self.running.catalog.get(&key).is_some() && !self.may.own(&Thing::Schema(key.schema.clone())) {
+                true => self.may.need_own(&Thing::named(&key)),
+                false => Ok(()),
+            }
         };
-        names.iter().try_for_each(|name| self.may.need_own(&Thing::Schema(self.running.named(name)?.schema)))
+        match statement {
+            FunctionStatement::Create(new) => {
+                self.makes(&new.name, false, false)?;
+                if new.or_replace { own(&new.name) } else { Ok(()) }
+            }
+            FunctionStatement::Drop { names, .. } => names.iter().try_for_each(|(name, _)| own(name)),
+        }
+    }
+
+    fn materialized(&self, statement: &MaterializedStatement) -> Result<()> {
+        match statement {
+            MaterializedStatement::Create(new) => self.makes(&new.name, false, false),
+            MaterializedStatement::Refresh { name, .. } => self.own(name),
+            MaterializedStatement::Alter { as_table, .. } => check(as_table, self.running),
+            MaterializedStatement::Drop { names, .. } => names.iter().try_for_each(|name| self.drops(name)),
+        }
+    }
+
+    fn types(&self, statement: &TypeStatement) -> Result<()> {
+        match statement {
+            TypeStatement::Create { name, .. } => self.makes(name, false, false),
+            TypeStatement::AddValue { name, .. }
+            | TypeStatement::RenameValue { name, .. }
+            | TypeStatement::Rename { name, .. } => self.own(name),
+            TypeStatement::Drop { names, .. } => names.iter().try_for_each(|name| self.drops(name)),
+        }
     }
 
     fn own_index(&self, name: &ObjectName) -> Result<()> {
@@ -264,6 +310,7 @@ impl Check<'_> {
                 self.makes(&create.name, is_temporary, create.or_replace)
             }
             ast::Statement::CreateView(create) => self.makes(&create.name, create.temporary, create.or_replace),
+            // To whom it is to belong, who makes it looks at.
             ast::Statement::CreateSchema { .. } => self.may.need(&Thing::Database, Privileges::CREATE),
             _ => self.may.need_superuser(None, "run this statement"),
         }

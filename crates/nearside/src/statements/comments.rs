@@ -1,21 +1,23 @@
 //! `COMMENT ON`: what is said of what has a name, for people and tools to read.
 //!
 //! # Limits
-//! Of schemas, of the database and of columns of views nothing is kept; that is refused by name.
+//! Of columns of views nothing is kept; that is refused by name.
 
 use std::sync::Arc;
 
 use crate::catalog::comments::{Comments, Part};
 use crate::catalog::index::indexed;
 use crate::catalog::placement::column_index;
-use crate::catalog::{CatalogState, Entry, Name, TableEntry};
+use crate::catalog::rights::Thing;
+use crate::catalog::{CATALOG, CatalogState, Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
+use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{CommentOn, Commented, object_reference};
-use crate::statements::rules;
 use crate::statements::writer::as_owner;
+use crate::statements::{made_functions, roles, rules};
 
 /// Says it.
 ///
@@ -33,7 +35,9 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
             let name = running.named(table)?;
             match running.catalog.get(&name) {
                 Some(Entry::Table(table)) => drop(column_index(&table.base.schema, column)?),
-                Some(Entry::Sequence(_) | Entry::Type(_)) | None => drop(running.catalog.table(&name)?),
+                Some(Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_)) | None => {
+                    drop(running.catalog.table(&name)?)
+                }
                 Some(other @ (Entry::View(_) | Entry::External(_))) => {
                     return Err(Error::Unsupported(format!(
                         "COMMENT ON COLUMN of {} is not supported; say it of '{}' as a whole",
@@ -55,6 +59,27 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
             }
             say(&name, Some((Part::Constraint, constraint)), text, running)?;
         }
+        Commented::Schema(schema) => {
+            if !running.catalog.has_schema(schema) {
+                let nearest = nearest(schema, running.catalog.schemas());
+                return Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest });
+            }
+            say_of_thing(&Thing::Schema(schema.clone()), text, running)?;
+        }
+        Commented::Database(name) if name != CATALOG => {
+            return Err(Error::NotFound { kind: "database", name: name.clone(), nearest: Some(CATALOG.into()) });
+        }
+        Commented::Database(_) => say_of_thing(&Thing::Database, text, running)?,
+        Commented::Role(role) => {
+            let id = roles::id(role, running)?;
+            running.home.commit(|state| {
+                state.roles_mut().comment(id, text);
+                Ok(())
+            })?;
+        }
+        Commented::Function(name, types) => {
+            say(&made_functions::found(name, types.as_deref(), running)?, None, text, running)?;
+        }
         Commented::Index(index) => {
             let index = running.path().resolve_index(&object_reference(index)?, &running.catalog)?;
             let Some((table, _)) = running.catalog.index(&index) else { return Err(running.catalog.no_index(&index)) };
@@ -62,6 +87,17 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
         }
     }
     Ok(Done::new("COMMENT"))
+}
+
+/// Of what is no entry of the catalog.
+fn say_of_thing(thing: &Thing, text: Option<&str>, running: &RunningStatement) -> Result<()> {
+    let text = text.filter(|text| !text.is_empty()).map(String::from);
+    running.home.commit(|state| {
+        if text.is_some() || state.rights_to(thing).is_some() {
+            state.rights_to_mut(thing).comment = text;
+        }
+        Ok(())
+    })
 }
 
 /// Refuses a word that is not that of what a name stands for.

@@ -17,10 +17,11 @@ use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use sqlparser::ast::{AlterTable, AlterTableOperation, Statement, TableConstraint};
 
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::made_functions::called;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rights::Thing;
-use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
+use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::sequences::bound;
@@ -48,7 +49,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::{ddl, sequences, user_types};
+use crate::statements::{ddl, made_functions, materialized_views, sequences, user_types};
 use crate::tables::sources::GivenSource;
 
 /// The file of an exported database that holds its statements.
@@ -405,9 +406,28 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     for schema in running.catalog.schemas().filter(|s| *s != crate::catalog::DEFAULT_SCHEMA) {
         script.push_str(&format!("CREATE SCHEMA {};\n", quoted(schema)));
     }
+    for schema in running.catalog.schemas() {
+        let rights = running.catalog.rights_to(&Thing::Schema(schema.to_string()));
+        if let Some(said) = rights.and_then(|rights| rights.comment.as_ref()) {
+            script.push_str(&format!("COMMENT ON SCHEMA {} IS {};\n", quoted(schema), written::text(said)));
+        }
+    }
+    let mut late = Vec::new();
     for (_, entry) in running.catalog.entries().filter(|(name, _)| !is_temporary(&name.schema)) {
         if let Entry::Type(found) = entry {
             script.push_str(&format!("{};\n", written::create_type(&found.of)));
+        }
+    }
+    // In the order in which they were made, since they may call each other.
+    let mut functions: Vec<_> =
+        running.catalog.made_functions().filter(|(key, _)| !is_temporary(&key.schema)).collect();
+    functions.sort_by_key(|(_, entry)| entry.of.id);
+    for (key, entry) in functions {
+        let name = Name { schema: key.schema.clone(), table: called(key).to_string() };
+        match made_functions::reads(&entry.of)? {
+            // Those that read tables come once these are there.
+            true => late.push(made_functions::create_statement(&name, &entry.of)),
+            false => script.push_str(&format!("{};\n", made_functions::create_statement(&name, &entry.of))),
         }
     }
     let (sequences, positions) = sequences::scripts(&running.catalog);
@@ -417,7 +437,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
     let lasting = |schema: &str| !is_temporary(schema);
     for (name, entry) in running.catalog.entries().filter(|(name, _)| lasting(&name.schema)) {
         match entry {
-            Entry::Table(table) => {
+            Entry::Table(table) if table.materialized.is_none() => {
                 let file = file_name(name);
                 let plan = match is_any_computed(table) {
                     true => given_columns(table, running)?,
@@ -435,7 +455,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 }
                 tables += 1;
             }
-            Entry::External(_) | Entry::View(_) | Entry::Sequence(_) | Entry::Type(_) => {}
+            _ => {}
         }
     }
     for table in running.catalog.tables().filter(|table| lasting(&table.name.schema)) {
@@ -443,6 +463,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
             script.push_str(&format!("{statement};\n"));
         }
     }
+    late.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     positions.iter().for_each(|statement| script.push_str(&format!("{statement};\n")));
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
@@ -462,19 +483,14 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
 
 /// The views' statements, each after those it reads.
 fn views_in_order(running: &Arc<RunningStatement>) -> Result<Vec<String>> {
-    let mut left: Vec<(&Name, &Arc<ViewEntry>)> = running
-        .catalog
-        .entries()
-        .filter_map(|(name, entry)| match entry {
-            Entry::View(view) if !is_temporary(&name.schema) => Some((name, view)),
-            _ => None,
-        })
-        .collect();
+    let views = running.catalog.entries().filter(|(name, _)| !is_temporary(&name.schema));
+    let mut left: Vec<(&Name, &Entry, &str)> =
+        views.filter_map(|(name, entry)| Some((name, entry, entry.query()?))).collect();
     let mut done = Vec::new();
     while !left.is_empty() {
-        let names: Vec<&Name> = left.iter().map(|(n, _)| *n).collect();
-        let is_ready = |view: &ViewEntry, own: &Name| -> Result<bool> {
-            let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(true) };
+        let names: Vec<&Name> = left.iter().map(|(n, ..)| *n).collect();
+        let is_ready = |query: &str, own: &Name| -> Result<bool> {
+            let AnyStatement::Sql(statement) = AnyStatement::one(query)? else { return Ok(true) };
             let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
             let (references, _) = resolve_table_references(&statement, normalise)?;
             let mut waits = false;
@@ -486,14 +502,20 @@ fn views_in_order(running: &Arc<RunningStatement>) -> Result<Vec<String>> {
             Ok(!waits)
         };
         let mut ready = None;
-        for (i, (name, view)) in left.iter().enumerate() {
-            if is_ready(view, name)? {
+        for (i, (name, _, query)) in left.iter().enumerate() {
+            if is_ready(query, name)? {
                 ready = Some(i);
                 break;
             }
         }
-        let (name, view) = left.remove(ready.unwrap_or(0));
-        done.push(written::create_view(name, view));
+        let (name, entry, _) = left.remove(ready.unwrap_or(0));
+        match entry {
+            Entry::View(view) => done.push(written::create_view(name, view)),
+            Entry::Table(table) if let Some(of) = &table.materialized => {
+                done.extend(written::create_materialized_view(table, of));
+            }
+            _ => {}
+        }
     }
     Ok(done)
 }
@@ -533,6 +555,8 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 statement @ (SequenceStatement::Create { .. } | SequenceStatement::Alter { .. }),
             ) => sequences::run(&statement, &step),
             AnyStatement::Comment(of) => comments::comment(&of, &step),
+            AnyStatement::Function(of) => made_functions::run(&of, &step),
+            AnyStatement::Materialized(of) => materialized_views::run(&of, &step),
             AnyStatement::Type(statement @ TypeStatement::Create { .. }) => user_types::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(

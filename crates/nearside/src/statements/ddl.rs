@@ -11,7 +11,8 @@ use datafusion_expr::{
 };
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{
-    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, Statement,
+    AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, SchemaName,
+    Statement,
 };
 use storage::TableVersion;
 
@@ -21,7 +22,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
-use crate::catalog::rights::Thing;
+use crate::catalog::rights::{Thing, not_allowed};
 use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
@@ -34,14 +35,16 @@ use crate::plan::headers;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, WrittenRules, normalised, object_reference,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, RoleName, WrittenRules, normalised, object_reference,
     of_column, option_pairs, qualify, without_stars,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, dropping, relations, rules, sequences, viewed};
+use crate::statements::{
+    alter_column, constraints, defaults, dropping, materialized_views, relations, roles, rules, sequences, viewed,
+};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -50,10 +53,16 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
     match statement {
         DdlStatement::CreateView(create) => create_view(create, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
-        DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
+        DdlStatement::DropCatalogSchema(DropCatalogSchema { name, if_exists, cascade, .. }) => {
+            let schema = match &name {
+                SchemaReference::Bare { schema } => schema.to_string(),
+                SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
+            };
+            drop_schema(&schema, (if_exists, cascade), running)
+        }
         DdlStatement::DropTable(drop) => {
             remove(&drop.name, "table", drop.if_exists, running, |e| {
-                matches!(e, Entry::Table(_) | Entry::External(_))
+                e.is_written() || matches!(e, Entry::External(_))
             })?;
             Ok(Done::new("DROP TABLE"))
         }
@@ -72,46 +81,16 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
 }
 
 fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
-    let mut name = running.new_name(&create.name, create.temporary)?;
+    let name = running.new_name(&create.name, create.temporary)?;
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
     };
     let (written, columns) = view_query(&definition)?;
-    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
-    let plan = AnyStatement::one(&written)?.plan(&context)?;
-    // What `*` shows is said now; where it cannot be, the text stays as it is.
-    let mut sql = written.clone();
-    if let AnyStatement::Sql(statement) = AnyStatement::one(&written)?
-        && let DfStatement::Statement(statement) = *statement
-        && let Statement::Query(mut query) = *statement
-    {
-        without_stars(&mut query, &|table| context.columns(table))?;
-        // Names mean for good what they mean here and now.
-        let path = running.path();
-        let is_usual = path.is_usual(&running.catalog);
-        if !is_usual {
-            let reads_temporary = Cell::new(false);
-            qualify(&mut *query, &|name| {
-                let found = path.meant(name, &running.catalog)?;
-                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
-                Some(found)
-            });
-            if reads_temporary.get() && create.name.schema().is_none() {
-                name = path.of_temporary(&create.name)?;
-            }
-        }
-        let fixed = query.to_string();
-        let context = PlanContext { path: path.lasting(), ..context };
-        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
-        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
-            sql = fixed;
-        } else if !is_usual {
-            return Err(Error::Unsupported(
-                "the tables of this view cannot be told from their names alone; write their schemas".into(),
-            ));
-        }
-    }
+    let FixedQuery { sql, reads_temporary } = fixed_query(&written, &name, running)?;
+    let name = match reads_temporary && create.name.schema().is_none() {
+        true => running.path().of_temporary(&create.name)?,
+        false => name,
+    };
     if create.or_replace
         && let Some(Entry::View(known)) = running.catalog.get(&name)
     {
@@ -124,6 +103,7 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             fields.map(name).collect::<Vec<_>>()
         };
         let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
+        let plan = AnyStatement::one(&written)?.plan(&context)?;
         // One that cannot be used any more may become any other.
         if let Ok(before) = AnyStatement::one(&known.sql)?.plan(&context) {
             keeps_columns(&shown(&before, &known.columns), &shown(&plan, &columns))?;
@@ -167,6 +147,56 @@ fn keeps_columns(before: &[(String, DataType)], after: &[(String, DataType)]) ->
     Ok(())
 }
 
+/// The query of a view as it is kept.
+pub(crate) struct FixedQuery {
+    /// Its text, in which names mean for good what they mean here and now.
+    pub sql: String,
+    /// Whether it reads temporary tables.
+    pub reads_temporary: bool,
+}
+
+/// The query of a view that is to have a name.
+///
+/// # Errors
+/// Those of planning it.
+pub(crate) fn fixed_query(written: &str, name: &Name, running: &Arc<RunningStatement>) -> Result<FixedQuery> {
+    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
+    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
+    let plan = AnyStatement::one(written)?.plan(&context)?;
+    // What `*` shows is said now; where it cannot be, the text stays as it is.
+    let mut sql = written.to_string();
+    let mut has_temporary = false;
+    if let AnyStatement::Sql(statement) = AnyStatement::one(written)?
+        && let DfStatement::Statement(statement) = *statement
+        && let Statement::Query(mut query) = *statement
+    {
+        without_stars(&mut query, &|table| context.columns(table))?;
+        // Names mean for good what they mean here and now.
+        let path = running.path();
+        let is_usual = path.is_usual(&running.catalog);
+        if !is_usual {
+            let reads_temporary = Cell::new(false);
+            qualify(&mut *query, &|name| {
+                let found = path.meant(name, &running.catalog)?;
+                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
+                Some(found)
+            });
+            has_temporary = reads_temporary.get();
+        }
+        let fixed = query.to_string();
+        let context = PlanContext { path: path.lasting(), ..context };
+        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
+        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
+            sql = fixed;
+        } else if !is_usual {
+            return Err(Error::Unsupported(
+                "the tables of this view cannot be told from their names alone; write their schemas".into(),
+            ));
+        }
+    }
+    Ok(FixedQuery { sql, reads_temporary: has_temporary })
+}
+
 /// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
 fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
     let AnyStatement::Sql(statement) = AnyStatement::one(definition)? else {
@@ -186,6 +216,46 @@ fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
 
 fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
     let schema = in_catalog(&create.schema_name)?;
+    make_schema(&schema, create.if_not_exists, running.user, running)
+}
+
+/// `CREATE SCHEMA .. AUTHORIZATION role`.
+///
+/// # Errors
+/// Roles that there are not, or that the one which runs it is no member of.
+pub(crate) fn create_schema_for(
+    name: &SchemaName,
+    if_not_exists: bool,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let (schema, role) = match name {
+        SchemaName::Simple(schema) => (Some(schema), None),
+        SchemaName::UnnamedAuthorization(role) => (None, Some(role)),
+        SchemaName::NamedAuthorization(schema, role) => (Some(schema), Some(role)),
+    };
+    let is_keyword = |role: &Ident, word: &str| role.quote_style.is_none() && role.value.eq_ignore_ascii_case(word);
+    let role = match role {
+        None => RoleName::Own,
+        Some(role) if is_keyword(role, "current_user") || is_keyword(role, "current_role") => RoleName::Own,
+        Some(role) if is_keyword(role, "session_user") => RoleName::OfSession,
+        Some(role) => RoleName::Named(normalised(role.clone())),
+    };
+    let owner = roles::id(&role, running)?;
+    let owner_name = running.catalog.roles().by_id(owner).map_or_else(String::new, |(name, _)| name.to_string());
+    if !running.may().act_as(owner) {
+        return Err(not_allowed(format!("must be member of role \"{owner_name}\"")));
+    }
+    let schema = match schema {
+        Some(schema) => {
+            let parts = schema.0.iter().filter_map(|part| part.as_ident()).cloned().map(normalised);
+            in_catalog(&parts.collect::<Vec<_>>().join("."))?
+        }
+        None => owner_name,
+    };
+    make_schema(&schema, if_not_exists, owner, running)
+}
+
+fn make_schema(schema: &str, if_not_exists: bool, owner: u32, running: &Arc<RunningStatement>) -> Result<Done> {
     if schema.starts_with("pg_") {
         return Err(Error::plan(
             SqlState::ReservedName,
@@ -193,15 +263,14 @@ fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -
         ));
     }
     running.home.commit(|state| {
-        if state.has_schema(&schema) {
-            return if create.if_not_exists {
-                Ok(())
-            } else {
-                Err(Error::Exists { kind: "schema", name: schema.clone() })
+        if state.has_schema(schema) {
+            return match if_not_exists {
+                true => Ok(()),
+                false => Err(Error::Exists { kind: "schema", name: schema.into() }),
             };
         }
-        state.create_schema(&schema);
-        state.made_by(running.user, Thing::Schema(schema.clone()));
+        state.create_schema(schema);
+        state.made_by(owner, Thing::Schema(schema.into()));
         Ok(())
     })?;
     Ok(Done::new("CREATE SCHEMA"))
@@ -217,26 +286,29 @@ fn in_catalog(schema: &str) -> Result<String> {
     }
 }
 
-fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
-    let schema = match &drop.name {
-        SchemaReference::Bare { schema } => schema.to_string(),
-        SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
-    };
+/// Drops a schema, with all it holds where that is said.
+///
+/// # Errors
+/// There is none, or it holds what others use, or anything without CASCADE.
+pub(crate) fn drop_schema(
+    schema: &str,
+    (if_exists, cascade): (bool, bool),
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     running.home.commit(|state| {
-        if !state.has_schema(&schema) {
-            let found = nearest(&schema, state.schemas());
-            return if drop.if_exists {
-                Ok(())
-            } else {
-                Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest: found })
+        if !state.has_schema(schema) {
+            let found = nearest(schema, state.schemas());
+            return match if_exists {
+                true => Ok(()),
+                false => Err(Error::NotFound { kind: "schema", name: schema.into(), nearest: found }),
             };
         }
         let inside = |table: &&Arc<TableEntry>| table.name.schema == schema;
         state.tables().filter(inside).try_for_each(|table| is_left_alone(table, running))?;
-        relations::none_refers_into(state, &schema)?;
-        sequences::none_is_used_from_outside(state, &schema)?;
-        relations::no_type_is_used_from_outside(state, &schema)?;
-        state.drop_schema(&schema, drop.cascade)
+        relations::none_refers_into(state, schema)?;
+        sequences::none_is_used_from_outside(state, schema)?;
+        relations::no_type_is_used_from_outside(state, schema)?;
+        state.drop_schema(schema, cascade)
     })?;
     Ok(Done::new("DROP SCHEMA"))
 }
@@ -263,6 +335,8 @@ fn remove(
                             Entry::View(_) => "VIEW",
                             Entry::Sequence(_) => "SEQUENCE",
                             Entry::Type(_) => "TYPE",
+                            Entry::Function(_) => "FUNCTION",
+                            Entry::Table(table) if table.materialized.is_some() => "MATERIALIZED VIEW",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },
                         other = entry.described()
@@ -332,6 +406,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         dropping::drop_references(&name, &dropped, running)?;
     }
     as_owner(&name, running, |table, running| {
+        materialized_views::may_be_altered(table, alter)?;
         let mut changed = TableEntry::clone(table);
         let mut sequences = Vec::new();
         for operation in &alter.operations {

@@ -11,7 +11,7 @@ use sqlparser::ast::{ObjectName, ObjectType};
 
 use crate::catalog::index::indexed;
 use crate::catalog::rules::ForeignKey;
-use crate::catalog::{Entry, Name, ViewEntry};
+use crate::catalog::{Entry, Name};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
@@ -25,24 +25,55 @@ pub(crate) fn is_of_several(kind: ObjectType, names: &[ObjectName], cascade: boo
     matches!(kind, ObjectType::Table | ObjectType::View) && (names.len() > 1 || cascade)
 }
 
+/// What a DROP is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dropped {
+    /// Tables, be it those that stay in files.
+    Tables,
+    /// Views.
+    Views,
+    /// Materialized views.
+    Materialized,
+}
+
+impl Dropped {
+    /// What SQL's word says.
+    pub(crate) fn of(kind: ObjectType) -> Dropped {
+        match kind {
+            ObjectType::View => Dropped::Views,
+            _ => Dropped::Tables,
+        }
+    }
+
+    fn is_of(self, entry: &Entry) -> bool {
+        match self {
+            Dropped::Tables => entry.is_written() || matches!(entry, Entry::External(_)),
+            Dropped::Views => matches!(entry, Entry::View(_)),
+            Dropped::Materialized => matches!(entry, Entry::Table(_)) && !entry.is_written(),
+        }
+    }
+}
+
 /// Drops them.
 ///
 /// # Errors
 /// Names that there are not, or that stand for something else; foreign keys of other tables, without CASCADE.
 pub(crate) fn drop_all(
-    kind: ObjectType,
+    kind: Dropped,
     names: &[ObjectName],
     (if_exists, cascade): (bool, bool),
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
-    let is_table = kind == ObjectType::Table;
-    let (word, tag) = if is_table { ("table", "DROP TABLE") } else { ("view", "DROP VIEW") };
+    let (word, tag) = match kind {
+        Dropped::Tables => ("table", "DROP TABLE"),
+        Dropped::Views => ("view", "DROP VIEW"),
+        Dropped::Materialized => ("materialized view", "DROP MATERIALIZED VIEW"),
+    };
     let mut going: Vec<Name> = Vec::new();
     for name in names {
         let name = running.named(name)?;
         match running.catalog.get(&name) {
-            Some(Entry::Table(_) | Entry::External(_)) if is_table => {}
-            Some(Entry::View(_)) if !is_table => {}
+            Some(entry) if kind.is_of(entry) => {}
             Some(other) => {
                 let text = format!("'{}' is {}, not a {word}", name.shown(), other.described());
                 return Err(Error::plan(SqlState::WrongObjectType, text));
@@ -89,12 +120,8 @@ pub(crate) fn drop_all(
     let mut place = 0;
     while let Some(name) = going.get(place).filter(|_| cascade).cloned() {
         place += 1;
-        let views = running.catalog.entries().filter_map(|(view_name, entry)| match entry {
-            Entry::View(view) => Some((view_name, view)),
-            _ => None,
-        });
-        for (view_name, view) in views {
-            if !going.contains(view_name) && reads(view, &name, running)? {
+        for (view_name, entry) in running.catalog.entries() {
+            if !going.contains(view_name) && reads(entry, &name, running)? {
                 going.push(view_name.clone());
             }
         }
@@ -138,9 +165,10 @@ pub(crate) fn drop_references(name: &Name, columns: &[String], running: &Arc<Run
     Ok(())
 }
 
-/// Whether a view's query names something.
-pub(super) fn reads(view: &ViewEntry, name: &Name, running: &RunningStatement) -> Result<bool> {
-    let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(false) };
+/// Whether it is a view, be it materialized, whose query names something.
+pub(super) fn reads(view: &Entry, name: &Name, running: &RunningStatement) -> Result<bool> {
+    let Some(sql) = view.query() else { return Ok(false) };
+    let AnyStatement::Sql(statement) = AnyStatement::one(sql)? else { return Ok(false) };
     let statement: &DfStatement = &statement;
     let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
     let (references, _) = resolve_table_references(statement, normalise)?;

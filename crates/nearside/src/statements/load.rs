@@ -162,7 +162,7 @@ fn table_name(text: &str) -> Result<Name> {
 
 fn check_free(inner: &Arc<Inner>, name: &Name, replace: bool) -> Result<()> {
     match inner.catalog.state().get(name) {
-        Some(Entry::Table(_)) if replace => Ok(()),
+        Some(entry) if replace && entry.is_written() => Ok(()),
         Some(other) => Err(Error::Exists { kind: other.kind(), name: name.shown() }),
         None => Ok(()),
     }
@@ -202,7 +202,7 @@ fn load(
     let put = |running: &Arc<RunningStatement>| {
         inner.catalog.commit(|state| {
             match state.get(&name) {
-                Some(Entry::Table(table)) if options.replace => {
+                Some(Entry::Table(table)) if options.replace && table.materialized.is_none() => {
                     is_left_alone(table, running)?;
                     let table = Arc::clone(table);
                     is_referred_to_by_none(state, &table)?;

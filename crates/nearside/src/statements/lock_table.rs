@@ -38,7 +38,7 @@ pub(crate) fn lock_table(lock: &Lock, running: &Arc<RunningStatement>) -> Result
     for target in &lock.tables {
         let name = running.named(&target.name)?;
         let table = match running.catalog.get(&name) {
-            Some(Entry::Table(table)) => table,
+            Some(Entry::Table(table)) if table.materialized.is_none() => table,
             Some(other) => {
                 return Err(Error::plan(
                     SqlState::WrongObjectType,

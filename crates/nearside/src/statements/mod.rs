@@ -22,6 +22,8 @@ pub(crate) mod like;
 pub(crate) mod load;
 pub(crate) mod lock_table;
 pub(crate) mod locked_select;
+pub(crate) mod made_functions;
+pub(crate) mod materialized_views;
 pub(crate) mod merge;
 pub(crate) mod merging;
 pub(crate) mod options;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use sqlparser::ast::ObjectName;
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
+use crate::catalog::made_functions::called;
 use crate::catalog::path::is_temporary;
 use crate::catalog::privileges::{Acl, Dependent, PUBLIC, Privileges};
 use crate::catalog::rights::{Kind, Thing, not_allowed};
@@ -14,8 +15,12 @@ use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::run::system;
-use crate::sql::{Given, GrantStatement, Grantee, Of, Owned, RightsStatement, RoleName};
-use crate::statements::roles;
+use crate::sql::{
+    FunctionStatement, Given, GrantStatement, Grantee, Of, Owned, RightsStatement, RoleName, SequenceStatement,
+    TypeStatement,
+};
+use crate::statements::dropping::{self, Dropped};
+use crate::statements::{ddl, made_functions, roles, sequences, user_types};
 
 /// Carries out a statement about rights.
 ///
@@ -36,10 +41,15 @@ pub(crate) fn run(statement: &RightsStatement, running: &Arc<RunningStatement>) 
             })?;
             Ok(Done::new("REASSIGN OWNED"))
         }
-        RightsStatement::DropOwned { roles, .. } => {
+        RightsStatement::DropOwned { roles, cascade } => {
             let from = ids(roles, running)?;
             may_act_as_all(from.iter(), running)?;
-            running.home.commit(|state| from.iter().try_for_each(|role| drop_owned(state, *role)))?;
+            let things: Vec<Thing> = from.iter().flat_map(|role| running.catalog.things_of(*role)).collect();
+            drop_things(&things, *cascade, running)?;
+            running.home.commit(|state| {
+                from.iter().for_each(|role| state.forget_given(*role));
+                Ok(())
+            })?;
             Ok(Done::new("DROP OWNED"))
         }
     }
@@ -60,17 +70,65 @@ fn may_act_as_all<'a>(roles: impl Iterator<Item = &'a u32>, running: &RunningSta
     Ok(())
 }
 
-/// Takes all that a role was given; what belongs to it has to be given to another one before.
-fn drop_owned(state: &mut CatalogState, role: u32) -> Result<()> {
-    if let Some(thing) = state.things_of(role).first() {
-        return Err(Error::Unsupported(format!(
-            "DROP OWNED does not drop what belongs to a role, and {} does; DROP it, or REASSIGN OWNED gives it to \
-             another",
-            thing.shown(state)
-        )));
+/// Drops things, as one statement of a transaction: all or none. As in PostgreSQL, the database stays.
+fn drop_things(things: &[Thing], cascade: bool, running: &Arc<RunningStatement>) -> Result<()> {
+    let names: Vec<Name> = things.iter().filter_map(Thing::name).collect();
+    let schemas = things.iter().filter_map(|thing| match thing {
+        Thing::Schema(schema) => Some(schema),
+        _ => None,
+    });
+    let schemas: Vec<&String> = schemas.collect();
+    if names.is_empty() && schemas.is_empty() {
+        return Ok(());
     }
-    state.forget_given(role);
-    Ok(())
+    if running.transaction.is_none() {
+        return Err(running.wants_transaction());
+    }
+    let of = |is: &dyn Fn(&Entry) -> bool| -> Vec<ObjectName> {
+        let found = names.iter().filter_map(|name| Some((name, running.catalog.get(name).filter(|entry| is(entry))?)));
+        let object = |(name, entry): (&Name, &Entry)| match entry {
+            Entry::Function(_) => object(&[&name.schema, called(name)]),
+            _ => object(&[&name.schema, &name.table]),
+        };
+        found.map(object).collect()
+    };
+    let if_exists = true;
+    let is_view = |entry: &Entry| matches!(entry, Entry::View(_));
+    let is_stored = |entry: &Entry| matches!(entry, Entry::Table(_) | Entry::External(_));
+    let kinds: [(Dropped, &dyn Fn(&Entry) -> bool); 3] = [
+        (Dropped::Views, &is_view),
+        (Dropped::Materialized, &|entry| is_stored(entry) && entry.query().is_some()),
+        (Dropped::Tables, &|entry| is_stored(entry) && entry.query().is_none()),
+    ];
+    for (kind, is) in kinds {
+        let names = of(is);
+        if !names.is_empty() {
+            dropping::drop_all(kind, &names, (if_exists, cascade), &Arc::new(running.refreshed()))?;
+        }
+    }
+    let sequences = of(&|entry| matches!(entry, Entry::Sequence(_)));
+    if !sequences.is_empty() {
+        let drop = SequenceStatement::Drop { names: sequences, if_exists, cascade };
+        sequences::run(&drop, &Arc::new(running.refreshed()))?;
+    }
+    let functions = of(&|entry| matches!(entry, Entry::Function(_)));
+    if !functions.is_empty() {
+        let names = functions.into_iter().map(|name| (name, None)).collect();
+        let drop = FunctionStatement::Drop { names, if_exists, cascade, is_macro: false };
+        made_functions::run(&drop, &Arc::new(running.refreshed()))?;
+    }
+    let types = of(&|entry| matches!(entry, Entry::Type(_)));
+    if !types.is_empty() {
+        let drop = TypeStatement::Drop { names: types, if_exists, cascade };
+        user_types::run(&drop, &Arc::new(running.refreshed()))?;
+    }
+    schemas.into_iter().try_for_each(|schema| ddl::drop_schema(schema, (if_exists, cascade), running).map(drop))
+}
+
+/// A name with its schema, as it is.
+fn object(parts: &[&str]) -> ObjectName {
+    let part = |part: &&str| ObjectNamePart::Identifier(Ident::with_quote('"', *part));
+    ObjectName(parts.iter().map(part).collect())
 }
 
 /// What the things of a statement are, and the privileges that such have.
@@ -79,8 +137,8 @@ fn things(of: &Of, running: &RunningStatement) -> Result<(Vec<Thing>, Privileges
     let relation = |name: &ObjectName| {
         let name = running.named(name)?;
         match state.get(&name) {
+            Some(Entry::Function(_)) | None => Err(state.not_found("table", &name)),
             Some(_) => Ok(name),
-            None => Err(state.not_found("table", &name)),
         }
     };
     let schema = |schema: &String| match state.has_schema(schema) {
@@ -102,7 +160,9 @@ fn things(of: &Of, running: &RunningStatement) -> Result<(Vec<Thing>, Privileges
         Of::AllIn(kind, schemas) => {
             schemas.iter().try_for_each(|name| schema(name).map(|_| ()))?;
             let is_meant = |(name, entry): &(&Name, &Entry)| {
-                schemas.contains(&name.schema) && matches!(entry, Entry::Sequence(_)) == (*kind == Kind::Sequences)
+                schemas.contains(&name.schema)
+                    && !matches!(entry, Entry::Function(_))
+                    && matches!(entry, Entry::Sequence(_)) == (*kind == Kind::Sequences)
             };
             let all = state.entries().filter(is_meant).map(|(name, _)| Thing::named(name)).collect();
             match kind {
@@ -396,6 +456,10 @@ fn change_owner(of: &Owned, to: &RoleName, running: &Arc<RunningStatement>) -> R
                 }
                 Some(_) => (Thing::named(&name), tag),
             }
+        }
+        Owned::Function(name, types) => {
+            let key = made_functions::found(name, types.as_deref(), running)?;
+            (Thing::named(&key), "ALTER FUNCTION".into())
         }
         Owned::Schema(schema) if !running.catalog.has_schema(schema) => {
             return Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest: None });

@@ -67,6 +67,10 @@ fn cascades(truncate: &Truncate) -> bool {
 pub(crate) fn truncate(truncate: &Truncate, running: &Arc<RunningStatement>) -> Result<Done> {
     let named = truncate.table_names.iter().map(|target| stored(&target.name, "TRUNCATE", running));
     let mut tables = named.collect::<Result<Vec<_>>>()?;
+    if let Some(view) = tables.iter().find(|table| table.materialized.is_some()) {
+        let text = format!("'{}' is a materialized view, and TRUNCATE is for tables", view.name.shown());
+        return Err(Error::plan(SqlState::WrongObjectType, text));
+    }
     if running.transaction.is_none() {
         return Err(running.wants_transaction());
     }

@@ -10,6 +10,7 @@ use sqlparser::ast::{ObjectName, Statement};
 
 use crate::catalog::index::indexed;
 use crate::catalog::lengths::Length;
+use crate::catalog::rights::Thing;
 use crate::catalog::user_types::{EnumType, LABEL_BYTES, TypeEntry, no_type};
 use crate::catalog::{CatalogState, Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -86,7 +87,9 @@ fn create(name: &ObjectName, labels: &[String], running: &Arc<RunningStatement>)
     let entry = Arc::new(TypeEntry { of: Arc::new(of), comments: Arc::default() });
     running.home.commit(|state| {
         is_free(state, &name)?;
-        state.put_type(name.clone(), entry)
+        state.put_type(name.clone(), entry)?;
+        state.made_by(running.user, Thing::named(&name));
+        Ok(())
     })?;
     Ok(Done::new("CREATE TYPE"))
 }
@@ -154,8 +157,10 @@ fn change(
         if to != *name {
             is_free(state, &to)?;
         }
-        state.remove(name);
-        state.put_type(to.clone(), Arc::new(TypeEntry { of: Arc::clone(&of), comments }))
+        let rights = state.take_for_again(name);
+        state.put_type(to.clone(), Arc::new(TypeEntry { of: Arc::clone(&of), comments }))?;
+        state.put_rights(Thing::named(&to), rights);
+        Ok(())
     })?;
     Ok(Done::new("ALTER TYPE"))
 }
@@ -263,15 +268,14 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
     let is = |name: &ObjectName| object_name(name).is_ok_and(|name| name == *of);
     let mut users = Vec::new();
     for (name, entry) in running.catalog.entries() {
+        if let Some(query) = entry.query()
+            && let AnyStatement::Sql(statement) = AnyStatement::one(query)?
+            && let DfStatement::Statement(statement) = *statement
+            && casts_to(statement.as_ref(), &is)
+        {
+            users.push(User::View(name.clone()));
+        }
         match entry {
-            Entry::View(view) => {
-                if let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)?
-                    && let DfStatement::Statement(statement) = *statement
-                    && casts_to(statement.as_ref(), &is)
-                {
-                    users.push(User::View(name.clone()));
-                }
-            }
             Entry::Table(table) => {
                 let defaults = table.defaults.values().map(|default| &default.text);
                 let rules =
@@ -281,7 +285,7 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
                     users.push(User::Table(name.clone()));
                 }
             }
-            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) => {}
+            Entry::View(_) | Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => {}
         }
     }
     Ok(users)

@@ -12,7 +12,7 @@ use datafusion_expr::LogicalPlan;
 use sqlparser::ast::{AlterColumnOperation, AlterTableOperation, DropBehavior};
 
 use crate::catalog::index::IndexedTable;
-use crate::catalog::{CatalogState, Entry, Name, ViewEntry};
+use crate::catalog::{CatalogState, Name};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
@@ -45,9 +45,9 @@ pub(crate) fn survive(
     for (view_name, view) in views {
         let context = PlanContext { planning: vec![view_name.clone()], ..running.own_context() };
         // One that cannot be used any more is nobody's hindrance.
-        let Ok(before) = AnyStatement::one(&view.sql)?.plan(&context) else { continue };
+        let Ok(before) = AnyStatement::one(&view)?.plan(&context) else { continue };
         let context = PlanContext { catalog: after.clone(), ..context };
-        match AnyStatement::one(&view.sql)?.plan(&context) {
+        match AnyStatement::one(&view)?.plan(&context) {
             Ok(plan) if types(&plan) == types(&before) => {}
             Err(error @ (Error::Cancelled | Error::Timeout)) => return Err(error),
             _ if cascades => going.push(view_name),
@@ -84,20 +84,20 @@ fn what_is_done(operation: &AlterTableOperation) -> Option<(&'static str, SqlSta
     }
 }
 
-/// The views that read a table, or a view that does.
-fn reading(name: &Name, running: &RunningStatement) -> Result<Vec<(Name, Arc<ViewEntry>)>> {
+/// The views, be they materialized, that read a table, or a view that does; with their queries.
+fn reading(name: &Name, running: &RunningStatement) -> Result<Vec<(Name, String)>> {
     let mut names = vec![name.clone()];
-    let mut found: Vec<(Name, Arc<ViewEntry>)> = Vec::new();
+    let mut found: Vec<(Name, String)> = Vec::new();
     let mut place = 0;
     while let Some(read) = names.get(place).cloned() {
         place += 1;
         for (view_name, entry) in running.catalog.entries() {
-            if let Entry::View(view) = entry
+            if let Some(query) = entry.query()
                 && !names.contains(view_name)
-                && reads(view, &read, running)?
+                && reads(entry, &read, running)?
             {
                 names.push(view_name.clone());
-                found.push((view_name.clone(), Arc::clone(view)));
+                found.push((view_name.clone(), query.to_string()));
             }
         }
     }

@@ -195,7 +195,7 @@ pub(super) fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> R
 }
 
 /// The table without rows.
-fn emptied(table: &TableEntry) -> TableEntry {
+pub(super) fn emptied(table: &TableEntry) -> TableEntry {
     let placement = Arc::new(table.placement.emptied());
     TableEntry { base: Arc::new(table.base.truncated()), delta: None, placement, ..table.clone() }
 }
@@ -612,7 +612,7 @@ pub(crate) fn create_table(
     if let Some(existing) = running.catalog.get(&name) {
         match (create.if_not_exists, create.or_replace) {
             (true, _) => return Ok(Done::new("CREATE TABLE")),
-            (false, true) if matches!(existing, Entry::Table(_)) => {}
+            (false, true) if existing.is_written() => {}
             _ => return Err(Error::Exists { kind: existing.kind(), name: name.shown() }),
         }
     }
@@ -665,7 +665,7 @@ pub(crate) fn create_table(
     let keeps = create.if_not_exists;
     running.home.commit(|state| {
         match state.get(&name) {
-            Some(Entry::Table(table)) if replaces => {
+            Some(Entry::Table(table)) if replaces && table.materialized.is_none() => {
                 is_left_alone(table, running)?;
                 let table = Arc::clone(table);
                 is_referred_to_by_none(state, &table)?;
@@ -732,7 +732,7 @@ pub(crate) fn new_table(
 /// A query's columns as a table stores them: surface types, unique names, NOT NULL where a primary key says so.
 ///
 /// What a query happens to give without NULLs is not thereby forbidden them: only declared columns can be NOT NULL.
-fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> Result<SchemaRef> {
+pub(super) fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> Result<SchemaRef> {
     let mut required: Vec<usize> = Vec::new();
     for constraint in constraints.iter() {
         if let Constraint::PrimaryKey(columns) = constraint {

@@ -49,11 +49,15 @@ pub(crate) fn as_owner<T>(
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
-    as_writer(name, running, |table, running| {
-        is_left_alone(table, running)?;
-        work(table, running)
+    as_any_writer(name, running, CatalogState::stored, |table, running| {
+        let (table, running) = merged(table, running)?;
+        is_left_alone(&table, &running)?;
+        work(&table, &running)
     })
 }
+
+/// What a name has to stand for.
+type Find = for<'a> fn(&'a CatalogState, &Name) -> Result<&'a Arc<TableEntry>>;
 
 /// Fails where a transaction has written a table, other than that of the statement: it is waited for. And where that
 /// of the statement has to look at its rows as they are.
@@ -86,15 +90,24 @@ pub(crate) fn as_small_writer<T>(
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
+    as_any_writer(name, running, CatalogState::table, work)
+}
+
+fn as_any_writer<T>(
+    name: &Name,
+    running: &Arc<RunningStatement>,
+    find: Find,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
+) -> Result<T> {
     if let Some(of) = &running.transaction {
         running.check()?;
-        let running = to_be_written(of, &Arc::clone(running.catalog.table(name)?), running)?;
-        let table = Arc::clone(running.catalog.table(name)?);
+        let running = to_be_written(of, &Arc::clone(find(&running.catalog, name)?), running)?;
+        let table = Arc::clone(find(&running.catalog, name)?);
         return work(&table, &running);
     }
-    let (id, meta) = of_table(name, running)?;
+    let (id, meta) = of_table(find(&running.catalog, name)?);
     let turn = meta.write_turns.next(|| running.check())?;
-    let done = as_its_writer(name, &meta, running, work);
+    let done = as_its_writer((name, find), &meta, running, work);
     drop(turn);
     relieve(id, &meta, running);
     done
@@ -123,7 +136,7 @@ pub(crate) fn beside_others<T>(
     if running.transaction.is_some() {
         return Ok(None);
     }
-    let (id, meta) = of_table(name, running)?;
+    let (id, meta) = of_table(running.catalog.table(name)?);
     let with_delta = |table: &TableEntry, running: &Arc<RunningStatement>| {
         table.load_all(running)?;
         if table.delta.is_some() {
@@ -143,7 +156,7 @@ pub(crate) fn beside_others<T>(
     };
     for tries in 0..TRIES {
         let turn = meta.write_turns.share(|| running.check())?;
-        let attempt = as_its_writer(name, &meta, running, with_delta)?;
+        let attempt = as_its_writer((name, CatalogState::table), &meta, running, with_delta)?;
         drop(turn);
         match attempt {
             Attempt::Done(done) => {
@@ -166,21 +179,20 @@ pub(crate) fn beside_others<T>(
 }
 
 /// A table's number and what outlives its versions.
-fn of_table(name: &Name, running: &RunningStatement) -> Result<(u64, Arc<TableMeta>)> {
-    let table = running.catalog.table(name)?;
-    Ok((table.id, Arc::clone(&table.meta)))
+fn of_table(table: &TableEntry) -> (u64, Arc<TableMeta>) {
+    (table.id, Arc::clone(&table.meta))
 }
 
 /// Runs `work` over what exists, on behalf of the statement whose turn it is.
 fn as_its_writer<T>(
-    name: &Name,
+    (name, find): (&Name, Find),
     meta: &Arc<TableMeta>,
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
     running.check()?;
     let running = Arc::new(running.refreshed());
-    let table = Arc::clone(running.catalog.table(name)?);
+    let table = Arc::clone(find(&running.catalog, name)?);
     if !Arc::ptr_eq(&table.meta, meta) {
         return Err(Error::execution(
             SqlState::ObjectNotInPrerequisiteState,

@@ -7,6 +7,8 @@ use arrow::datatypes::{DataType, Field};
 use crate::catalog::comments::Part;
 use crate::catalog::index::Origin;
 use crate::catalog::lengths::{Length, of_query};
+use crate::catalog::made_functions::called;
+use crate::catalog::materialized::Materialized;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rules::{Check, ForeignKey, RowRules};
 use crate::catalog::user_types::EnumType;
@@ -34,6 +36,20 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
         false => format!(" ({})", self::columns(&view.columns)),
     };
     format!("CREATE VIEW {}{columns} AS {}", name(view_name), view.sql)
+}
+
+/// `CREATE MATERIALIZED VIEW`, and its indexes.
+pub(crate) fn create_materialized_view(table: &TableEntry, of: &Materialized) -> Vec<String> {
+    let named: Vec<String> = table.base.schema.fields().iter().map(|field| field.name().clone()).collect();
+    let create = format!(
+        "CREATE MATERIALIZED VIEW {} ({}){} AS {}{}",
+        name(&table.name),
+        columns(&named),
+        with_placement(table),
+        of.sql,
+        if of.is_populated { "" } else { " WITH NO DATA" }
+    );
+    std::iter::once(create).chain(create_indexes(table)).collect()
 }
 
 /// `CREATE TABLE`, with the same types, defaults and keys. Types that SQL has no name for are made with `arrow_cast`.
@@ -211,14 +227,19 @@ fn type_name_of(of: &EnumType) -> String {
 /// `COMMENT ON` for all that was said of what a name stands for.
 pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
     let kind = match entry {
+        Entry::Table(table) if table.materialized.is_some() => "MATERIALIZED VIEW",
         Entry::Table(_) => "TABLE",
         Entry::View(_) => "VIEW",
         Entry::External(_) => "FOREIGN TABLE",
         Entry::Sequence(_) => "SEQUENCE",
         Entry::Type(_) => "TYPE",
+        Entry::Function(_) => "FUNCTION",
     };
     let statement = |(part, said): (Option<(Part, &str)>, &str)| {
         let what = match part {
+            None if matches!(entry, Entry::Function(_)) => {
+                format!("FUNCTION {}", name(&Name { table: called(of).to_string(), ..of.clone() }))
+            }
             None => format!("{kind} {}", name(of)),
             Some((Part::Column, column)) => format!("COLUMN {}.{}", name(of), quoted(column)),
             Some((Part::Index, index)) => format!("INDEX {}.{}", quoted(&of.schema), quoted(index)),

@@ -48,7 +48,8 @@ fn add(
 }
 
 fn tables(state: &CatalogState) -> impl Iterator<Item = &Name> {
-    state.entries().filter(|(_, entry)| !matches!(entry, Entry::Sequence(_))).map(|(name, _)| name)
+    let is_table = |entry: &Entry| !matches!(entry, Entry::Sequence(_) | Entry::Function(_));
+    state.entries().filter(move |(_, entry)| is_table(entry)).map(|(name, _)| name)
 }
 
 fn yes_or_no(is: bool) -> Option<&'static str> {

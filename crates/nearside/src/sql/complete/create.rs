@@ -399,7 +399,7 @@ pub(super) fn view(create: &CreateView) -> Result<()> {
     } = create;
     refuse(&[
         (*or_alter, "CREATE OR ALTER VIEW; use CREATE OR REPLACE VIEW"),
-        (*materialized, "CREATE MATERIALIZED VIEW; use CREATE TABLE .. AS"),
+        (*materialized, "OR REPLACE or TEMPORARY of a MATERIALIZED VIEW; drop it first"),
         (
             *secure || params.is_some() || *copy_grants,
             "SECURE, ALGORITHM, DEFINER or the like of a view; leave them out",

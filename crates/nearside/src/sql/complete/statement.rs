@@ -44,9 +44,10 @@ pub(super) fn statement(of: &Statement) -> Result<()> {
         Statement::Explain { .. } | Statement::ExplainTable { .. } => described(of),
         Statement::Drop { .. } => drop_statement(of),
         Statement::CreateSchema { schema_name, if_not_exists: _, with, options, default_collate_spec, clone } => {
-            let owned = !matches!(schema_name, SchemaName::Simple(_));
+            // Whose it is to be, `ddl::create_schema_for` says.
+            let (SchemaName::Simple(_) | SchemaName::UnnamedAuthorization(_) | SchemaName::NamedAuthorization(..)) =
+                schema_name;
             refuse(&[
-                (owned, "AUTHORIZATION; leave it out, schemas have no owners"),
                 (with.is_some() || options.is_some(), "WITH or OPTIONS of a schema; leave them out"),
                 (default_collate_spec.is_some(), "COLLATE; texts compare by their bytes"),
                 (clone.is_some(), "CLONE; use CREATE TABLE .. AS for each table"),

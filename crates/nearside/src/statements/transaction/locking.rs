@@ -108,6 +108,7 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
         (Entry::External(a), Entry::External(b)) => Arc::ptr_eq(a, b),
         (Entry::Sequence(a), Entry::Sequence(b)) => Arc::ptr_eq(a, b),
         (Entry::Type(a), Entry::Type(b)) => Arc::ptr_eq(a, b),
+        (Entry::Function(a), Entry::Function(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }
 }
@@ -187,6 +188,7 @@ pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool
         && before.lengths == after.lengths
         && Arc::ptr_eq(&before.comments, &after.comments)
         && before.base.schema == after.base.schema
+        && before.materialized == after.materialized
         && has_indexes_of(before, after)
 }
 

@@ -119,6 +119,7 @@ pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, casca
                 Entry::View(view) => state.put_view(name.clone(), Arc::clone(view))?,
                 Entry::External(files) => state.put_external(name.clone(), Arc::clone(files))?,
                 Entry::Type(of) => state.put_type(name.clone(), Arc::clone(of))?,
+                Entry::Function(of) => state.put_function(name.clone(), Arc::clone(of))?,
                 Entry::Sequence(sequence) => state.put_sequence(name.clone(), Arc::clone(sequence))?,
             }
         }

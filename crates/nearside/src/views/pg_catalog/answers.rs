@@ -7,7 +7,7 @@ use super::numbers::Numbers;
 use super::relations::index_definition;
 use super::world::{Of, Relation, World};
 use super::{comments, constraints};
-use super::{made_types, types};
+use super::{made_functions, made_types, types};
 use crate::catalog::privileges::{PUBLIC, Privileges};
 use crate::catalog::rights::Thing;
 use crate::catalog::roles::Role;
@@ -133,6 +133,12 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 number(args).and_then(|oid| constraints::definition(oid, is_short, &world)).into()
             }
+            "shobj_description" => match args.get(1) {
+                Some(Fact::Text(class)) => {
+                    number(args).and_then(|oid| comments::of_shared(oid, class, &self.state)).into()
+                }
+                _ => Fact::Null,
+            },
             "obj_description" => {
                 let class = match args.get(1) {
                     Some(Fact::Text(class)) => Some(class.as_str()),
@@ -151,8 +157,12 @@ impl Answers for OfCatalog {
                 let world = self.world();
                 match self.relation(&args[0], &world)?.map(|of| of.of) {
                     Some(Of::View(view)) => format!(" {};", view.sql).into(),
+                    Some(Of::Table(table)) if let Some(of) = &table.materialized => format!(" {};", of.sql).into(),
                     _ => Fact::Null,
                 }
+            }
+            "pg_get_function_result" | "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
+                number(args).and_then(|oid| made_functions::told(question, oid, &self.world())).into()
             }
             "pg_relation_is_publishable" | "row_security_active" | "pg_is_other_temp_schema" => false.into(),
             "pg_tablespace_location" => "".into(),

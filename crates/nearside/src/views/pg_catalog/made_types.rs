@@ -3,6 +3,7 @@
 use super::layout::Row;
 use super::types::{self, Known};
 use super::world::World;
+use crate::catalog::rights::Thing;
 use crate::catalog::user_types::EnumType;
 use crate::catalog::{Entry, Name};
 use crate::functions::quoting::ident;
@@ -60,8 +61,10 @@ pub(super) fn pg_type(world: &World<'_>) -> Vec<Row> {
     for (name, of) in enums(world) {
         let mut row = types::row(&ENUM, of.oid(), name.table.clone(), 0, 0);
         for (column, value) in &mut row {
-            if *column == "typnamespace" {
-                *value = world.numbers.schema(&name.schema).into();
+            match *column {
+                "typnamespace" => *value = world.numbers.schema(&name.schema).into(),
+                "typowner" => *value = world.state.owner_of(&Thing::named(name)).into(),
+                _ => {}
             }
         }
         rows.push(row);

@@ -12,6 +12,7 @@ mod answers;
 mod comments;
 mod constraints;
 mod layout;
+mod made_functions;
 mod made_types;
 mod numbers;
 mod relations;
@@ -85,10 +86,12 @@ pub(super) fn table(
         "pg_index" => relations::pg_index(&world),
         "pg_indexes" => relations::pg_indexes(&world),
         "pg_tables" => relations::pg_tables(&world),
+        "pg_matviews" => relations::pg_matviews(&world),
         "pg_views" => relations::pg_views(&world),
         "pg_sequence" => relations::pg_sequence(&world),
         "pg_sequences" => relations::pg_sequences(&world),
         "pg_depend" => relations::pg_depend(&world),
+        "pg_shdescription" => comments::pg_shdescription(of.state),
         "pg_description" => comments::pg_description(&world),
         "pg_constraint" => constraints::pg_constraint(&world),
         "pg_type" => made_types::pg_type(&world),
@@ -108,7 +111,7 @@ pub(super) fn table(
         "pg_am" => server::pg_am(),
         "pg_collation" => server::pg_collation(),
         "pg_language" => server::pg_language(),
-        "pg_proc" => server::pg_proc(of.planner, &world),
+        "pg_proc" => made_functions::pg_proc(server::pg_proc(of.planner, &world), &world),
         "pg_settings" => server::pg_settings(&settings()),
         _ => Vec::new(),
     };

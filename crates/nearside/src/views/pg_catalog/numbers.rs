@@ -86,7 +86,7 @@ impl Numbers {
                     let of = format!("{}\0{}", name.schema, name.table);
                     found.of.labels.iter().for_each(|label| add(Kind::Label, &of, label));
                 }
-                Entry::Table(_) | Entry::Sequence(_) => {}
+                Entry::Table(_) | Entry::Sequence(_) | Entry::Function(_) => {}
             }
         }
         for table in state.tables() {
@@ -132,6 +132,7 @@ impl Numbers {
             Entry::Table(table) => of_id(table.id),
             Entry::Sequence(sequence) => of_id(sequence.id),
             Entry::Type(found) => found.of.oid(),
+            Entry::Function(found) => found.of.oid(),
             Entry::View(_) | Entry::External(_) => self.of(Kind::Relation, &name.schema, &name.table),
         }
     }

@@ -40,6 +40,7 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         Of::Index(table, _) => table.base.rows() as i64,
         _ => -1,
     };
+    let is_populated = !matches!(of.of, Of::Table(table) if table.is_readable().is_err());
     let persistence = if of.schema.starts_with("pg_temp") { "t" } else { "p" };
     vec![
         ("oid", of.oid.into()),
@@ -61,12 +62,12 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         ("relkind", of.kind().into()),
         ("relnatts", (columns_of(of, all).fields().len() as i64).into()),
         ("relchecks", checks.into()),
-        ("relhasrules", (of.kind() == "v").into()),
+        ("relhasrules", ["v", "m"].contains(&of.kind()).into()),
         ("relhastriggers", has_triggers.into()),
         ("relhassubclass", false.into()),
         ("relrowsecurity", false.into()),
         ("relforcerowsecurity", false.into()),
-        ("relispopulated", true.into()),
+        ("relispopulated", is_populated.into()),
         ("relreplident", if matches!(of.of, Of::Table(_)) { "d" } else { "n" }.into()),
         ("relispartition", false.into()),
         ("relrewrite", 0_u32.into()),
@@ -228,7 +229,7 @@ pub(super) fn pg_indexes(world: &World<'_>) -> Vec<Row> {
 pub(super) fn pg_tables(world: &World<'_>) -> Vec<Row> {
     let row = |of: &Relation<'_>| {
         let (has_indexes, has_triggers) = match of.of {
-            Of::Table(table) => {
+            Of::Table(table) if table.materialized.is_none() => {
                 let is_referred_to = world.state.tables().any(|other| refers(other, table.id));
                 (!table.indexes.is_empty(), is_referred_to || !table.rules.foreign_keys.is_empty())
             }
@@ -261,6 +262,23 @@ pub(super) fn pg_views(world: &World<'_>) -> Vec<Row> {
             ("viewname", of.name.into()),
             ("viewowner", world.owner_name(of.schema, of.name).into()),
             ("definition", definition),
+        ])
+    };
+    world.relations().iter().filter_map(row).collect()
+}
+
+/// `pg_matviews`.
+pub(super) fn pg_matviews(world: &World<'_>) -> Vec<Row> {
+    let row = |of: &Relation<'_>| {
+        let Of::Table(table) = of.of else { return None };
+        let query = table.materialized.as_ref()?;
+        Some(vec![
+            ("schemaname", of.schema.into()),
+            ("matviewname", of.name.into()),
+            ("matviewowner", world.owner_name(of.schema, of.name).into()),
+            ("hasindexes", (!table.indexes.is_empty()).into()),
+            ("ispopulated", query.is_populated.into()),
+            ("definition", format!("{};", query.sql).into()),
         ])
     };
     world.relations().iter().filter_map(row).collect()

@@ -140,7 +140,7 @@ pub(super) fn pg_language() -> Vec<Row> {
             ("lanvalidator", 0_u32.into()),
         ]
     };
-    vec![row(12, "internal")]
+    vec![row(12, "internal"), row(14, "sql")]
 }
 
 /// `pg_proc`: the names of functions; what they take is not told.

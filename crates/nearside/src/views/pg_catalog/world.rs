@@ -52,6 +52,7 @@ impl Relation<'_> {
     /// `relkind`.
     pub(super) fn kind(&self) -> &'static str {
         match self.of {
+            Of::Table(table) if table.materialized.is_some() => "m",
             Of::Table(_) => "r",
             Of::View(_) => "v",
             Of::External => "f",
@@ -113,7 +114,7 @@ impl<'a> World<'a> {
                 Entry::View(view) => Of::View(view),
                 Entry::External(_) => Of::External,
                 Entry::Sequence(sequence) => Of::Sequence(sequence),
-                Entry::Type(_) => continue,
+                Entry::Type(_) | Entry::Function(_) => continue,
             };
             let oid = self.numbers.entry(name, entry);
             all.push(Relation { oid, schema: &name.schema, name: &name.table, of });
