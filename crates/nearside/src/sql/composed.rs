@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, SelectItem, SetExpr, Value, VisitorMut,
+    self, BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, SelectItem, SetExpr, Value, VisitorMut,
 };
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -410,6 +410,17 @@ fn put_together(made: Expr, arguments: Vec<Expr>, call: &Function, name: &str) -
             FunctionArguments::List(own) if own.clauses.is_empty() && function.within_group.is_empty() => {
                 own.duplicate_treatment = list.duplicate_treatment;
                 own.clauses.clone_from(&list.clauses);
+                // What is ordered by what it gathers is ordered by that as it is gathered, which DISTINCT asks for.
+                if let (Some(written), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(made)))) =
+                    (places.arguments.first(), own.args.first())
+                    && list.duplicate_treatment == Some(DuplicateTreatment::Distinct)
+                {
+                    for clause in &mut own.clauses {
+                        if let FunctionArgumentClause::OrderBy(keys) = clause {
+                            keys.iter_mut().filter(|key| key.expr == *written).for_each(|key| key.expr = made.clone());
+                        }
+                    }
+                }
                 function.null_treatment = call.null_treatment;
             }
             _ => return refused("DISTINCT or ORDER BY"),

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::{Expr, LogicalPlan};
+use datafusion_common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion_expr::utils::grouping_set_to_exprlist;
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 
 /// Functions that give one of their arguments, or a list of them.
 const OF_ARGUMENTS: [&str; 8] = ["abs", "array", "coalesce", "greatest", "ifnull", "least", "make_array", "nullif"];
@@ -34,6 +35,13 @@ pub(super) fn narrowed(plan: LogicalPlan) -> Result<LogicalPlan> {
         let node = match node {
             // Limits are read as they are.
             LogicalPlan::Limit(_) => return Ok(Transformed::no(node)),
+            // It keeps the schema that it has, otherwise.
+            LogicalPlan::Union(union) => {
+                let mut inputs = union.inputs.into_iter().map(Arc::unwrap_or_clone);
+                let Some(first) = inputs.next() else { return internal_err!("a UNION of nothing") };
+                let all = inputs.try_fold(LogicalPlanBuilder::from(first), LogicalPlanBuilder::union)?;
+                return Ok(Transformed::yes(all.build()?));
+            }
             LogicalPlan::Values(values) => return Ok(Transformed::yes(LogicalPlan::Values(of_values(values)?))),
             node => node,
         };
@@ -83,7 +91,11 @@ fn made_names(node: &LogicalPlan) -> Vec<String> {
     match node {
         LogicalPlan::Projection(node) => of(&node.expr),
         LogicalPlan::Window(node) => of(&node.window_expr),
-        LogicalPlan::Aggregate(node) => [of(&node.group_expr), of(&node.aggr_expr)].concat(),
+        LogicalPlan::Aggregate(node) => {
+            let keys = grouping_set_to_exprlist(&node.group_expr).unwrap_or_default();
+            let keys = keys.into_iter().map(|expr| expr.schema_name().to_string()).collect();
+            [keys, of(&node.aggr_expr)].concat()
+        }
         LogicalPlan::Distinct(datafusion_expr::Distinct::On(node)) => of(&node.select_expr),
         _ => Vec::new(),
     }
