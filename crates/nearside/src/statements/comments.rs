@@ -36,7 +36,7 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
             match running.catalog.get(&name) {
                 Some(Entry::Table(table)) => drop(column_index(&table.base.schema, column)?),
                 Some(Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_)) | None => {
-                    drop(running.catalog.table(&name)?)
+                    return running.catalog.table(&name).map(|_| Done::new("COMMENT"));
                 }
                 Some(other @ (Entry::View(_) | Entry::External(_))) => {
                     return Err(Error::Unsupported(format!(
