@@ -118,9 +118,7 @@ impl Planner {
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(catalog_asked::functions());
-        scalars.push(arguments::function());
-        scalars.push(like_escape::function());
-        scalars.push(sleep::function());
+        scalars.extend([arguments::function(), like_escape::function(), sleep::function()]);
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());

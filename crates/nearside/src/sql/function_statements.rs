@@ -293,8 +293,8 @@ impl Reader<'_, '_> {
         } else if self.words(&["security", "invoker"]) || self.words(&["not", "leakproof"]) {
             // That is so.
         } else if self.words(&["security", "definer"]) || self.words(&["external", "security", "definer"]) {
-            let message = "SECURITY DEFINER is not supported: a function reads what its caller may; a view reads what its \
-                 owner may";
+            let message = "SECURITY DEFINER is not supported: a function reads what its caller may, a view what its \
+                           owner may";
             return Err(Error::Unsupported(message.into()));
         } else if self.words(&["begin", "atomic"]) {
             let message = "BEGIN ATOMIC is not supported; write RETURN value, or AS 'query'";

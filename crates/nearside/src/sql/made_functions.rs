@@ -325,7 +325,7 @@ fn nested(expr: Expr) -> Expr {
 }
 
 /// A type as it is written.
-pub(crate) fn data_type(text: &str) -> Result<DataType> {
+fn data_type(text: &str) -> Result<DataType> {
     let parsed = Parser::new(&SqlDialect).try_with_sql(text).and_then(|mut parser| parser.parse_data_type());
     Ok(parsed.map_err(DataFusionError::from)?)
 }
@@ -349,7 +349,7 @@ fn unless(condition: Expr, value: Expr) -> Result<Expr> {
 }
 
 /// The expression of a text.
-pub(crate) fn value_of_text(text: &str) -> Result<Expr> {
+fn value_of_text(text: &str) -> Result<Expr> {
     let query = query_of_text(&format!("SELECT {text}"))?;
     match *query.body {
         SetExpr::Select(select) => match select.projection.into_iter().next() {

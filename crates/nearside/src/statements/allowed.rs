@@ -50,27 +50,7 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         },
         AnyStatement::RenameConstraint(alter) => of.own(&alter.table),
         AnyStatement::AlterConstraint(alter) => of.own(&alter.table),
-        AnyStatement::Comment(comment) => match &comment.what {
-            Commented::Relation { name, .. } => of.own(name),
-            Commented::Column { table, .. } | Commented::Constraint { table, .. } => of.own(table),
-            Commented::Index(index) => of.own_index(index),
-            Commented::Schema(schema) => match running.catalog.has_schema(schema) {
-                true => may.need_own(&Thing::Schema(schema.clone())),
-                false => Ok(()),
-            },
-            Commented::Database(_) => may.need_own(&Thing::Database),
-            Commented::Role(role) => {
-                let of = roles::id(role, running)?;
-                match running.catalog.roles().may_admin(running.user, of) {
-                    true => Ok(()),
-                    false => may.need_superuser(None, "comment on a role that it has no admin option on"),
-                }
-            }
-            Commented::Function(name, _) => match running.catalog.get(&key(&function_name(name, running)?)) {
-                Some(_) => may.need_own(&Thing::named(&key(&function_name(name, running)?))),
-                None => Ok(()),
-            },
-        },
+        AnyStatement::Comment(comment) => of.comments(&comment.what),
         AnyStatement::AlterSystem(alter) => match alter {
             AlterSystem::Set { name, .. } | AlterSystem::Reset(name) => {
                 may.need(&Thing::Setting(name.to_lowercase()), Privileges::ALTER_SYSTEM)
@@ -143,20 +123,47 @@ impl Check<'_> {
         }
     }
 
-    fn functions(&self, statement: &FunctionStatement) -> Result<()> {
-        let own = |name: &ObjectName| {
-            let key = key(&function_name(name, self.running)?);
-            match self.running.catalog.get(&key).is_some() && !self.may.own(&Thing::Schema(key.schema.clone())) {
-                true => self.may.need_own(&Thing::named(&key)),
+    fn comments(&self, what: &Commented) -> Result<()> {
+        match what {
+            Commented::Relation { name, .. } => self.own(name),
+            Commented::Column { table, .. } | Commented::Constraint { table, .. } => self.own(table),
+            Commented::Index(index) => self.own_index(index),
+            Commented::Schema(schema) => match self.running.catalog.has_schema(schema) {
+                true => self.may.need_own(&Thing::Schema(schema.clone())),
                 false => Ok(()),
+            },
+            Commented::Database(_) => self.may.need_own(&Thing::Database),
+            Commented::Role(role) => {
+                let of = roles::id(role, self.running)?;
+                match self.running.catalog.roles().may_admin(self.running.user, of) {
+                    true => Ok(()),
+                    false => self.may.need_superuser(None, "comment on a role that it has no admin option on"),
+                }
             }
-        };
+            Commented::Function(name, _) => match self.running.catalog.get(&key(&function_name(name, self.running)?)) {
+                Some(_) => self.may.need_own(&Thing::named(&key(&function_name(name, self.running)?))),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn functions(&self, statement: &FunctionStatement) -> Result<()> {
         match statement {
             FunctionStatement::Create(new) => {
                 self.makes(&new.name, false, false)?;
-                if new.or_replace { own(&new.name) } else { Ok(()) }
+                let key = key(&function_name(&new.name, self.running)?);
+                match new.or_replace && self.running.catalog.get(&key).is_some() {
+                    true => self.may.need_own(&Thing::named(&key)),
+                    false => Ok(()),
+                }
             }
-            FunctionStatement::Drop { names, .. } => names.iter().try_for_each(|(name, _)| own(name)),
+            FunctionStatement::Drop { names, .. } => names.iter().try_for_each(|(name, _)| {
+                let key = key(&function_name(name, self.running)?);
+                match self.running.catalog.get(&key).is_some() && !self.may.own(&Thing::Schema(key.schema.clone())) {
+                    true => self.may.need_own(&Thing::named(&key)),
+                    false => Ok(()),
+                }
+            }),
         }
     }
 

@@ -42,9 +42,7 @@ use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{
-    alter_column, constraints, defaults, dropping, materialized_views, relations, roles, rules, sequences, viewed,
-};
+use crate::statements::{alter_column, constraints, defaults, dropping, relations, roles, rules, sequences, viewed};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
@@ -406,7 +404,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
         dropping::drop_references(&name, &dropped, running)?;
     }
     as_owner(&name, running, |table, running| {
-        materialized_views::may_be_altered(table, alter)?;
+        viewed::may_be_altered(table, alter)?;
         let mut changed = TableEntry::clone(table);
         let mut sequences = Vec::new();
         for operation in &alter.operations {

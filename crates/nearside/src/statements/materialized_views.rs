@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion_common::Constraints;
 use datafusion_expr::LogicalPlan;
 use datafusion_sql::parser::Statement as DfStatement;
-use sqlparser::ast::{AlterTable, AlterTableOperation, ObjectName, Statement};
+use sqlparser::ast::{ObjectName, Statement};
 
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::of_query;
@@ -239,24 +239,4 @@ fn not_altered() -> Error {
          PLACEMENT"
             .into(),
     )
-}
-
-/// Refuses what cannot be changed of a materialized view.
-///
-/// # Errors
-/// An operation that is for tables.
-pub(crate) fn may_be_altered(table: &TableEntry, alter: &AlterTable) -> Result<()> {
-    let is_for_all = |operation: &AlterTableOperation| {
-        matches!(operation, AlterTableOperation::RenameTable { .. } | AlterTableOperation::RenameColumn { .. })
-    };
-    match alter.operations.iter().find(|operation| !is_for_all(operation) && table.materialized.is_some()) {
-        Some(operation) => Err(Error::plan(
-            SqlState::WrongObjectType,
-            format!(
-                "'{}' is a materialized view, and ALTER TABLE .. {operation} is for tables; drop it and make it again",
-                table.name.shown()
-            ),
-        )),
-        None => Ok(()),
-    }
 }

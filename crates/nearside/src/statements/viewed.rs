@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
-use sqlparser::ast::{AlterColumnOperation, AlterTableOperation, DropBehavior};
+use sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, DropBehavior};
 
 use crate::catalog::index::IndexedTable;
-use crate::catalog::{CatalogState, Name};
+use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
@@ -60,6 +60,26 @@ pub(crate) fn survive(
         }
     }
     Ok(going)
+}
+
+/// Refuses what cannot be changed of a materialized view.
+///
+/// # Errors
+/// An operation that is for tables.
+pub(crate) fn may_be_altered(table: &TableEntry, alter: &AlterTable) -> Result<()> {
+    let is_for_all = |operation: &AlterTableOperation| {
+        matches!(operation, AlterTableOperation::RenameTable { .. } | AlterTableOperation::RenameColumn { .. })
+    };
+    match alter.operations.iter().find(|operation| !is_for_all(operation) && table.materialized.is_some()) {
+        Some(operation) => Err(Error::plan(
+            SqlState::WrongObjectType,
+            format!(
+                "'{}' is a materialized view, and ALTER TABLE .. {operation} is for tables; drop it and make it again",
+                table.name.shown()
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Whether an operation drops a column with what depends on it.
