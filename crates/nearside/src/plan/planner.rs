@@ -38,6 +38,7 @@ use crate::functions::json;
 use crate::functions::like_escape;
 use crate::functions::matches;
 use crate::functions::numbers;
+use crate::functions::overlaps;
 use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::quoting;
@@ -119,6 +120,7 @@ impl Planner {
         scalars.extend(catalog_asked::functions());
         scalars.push(like_escape::function());
         scalars.push(sleep::function());
+        scalars.push(overlaps::function());
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());

@@ -74,6 +74,7 @@ mod table_like;
 mod table_query;
 mod text;
 mod text_rows;
+mod ties;
 mod type_statements;
 mod upkeep;
 mod user_types;

@@ -27,6 +27,7 @@ use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
@@ -110,6 +111,12 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             ));
         }
     }
+    let entry = ViewEntry { sql, columns, comments: Arc::default() };
+    if create.or_replace
+        && let Some(Entry::View(known)) = running.catalog.get(&name)
+    {
+        keeps_columns(&name, (known, &entry), running)?;
+    }
     running.home.commit(|state| {
         let mut comments = Arc::default();
         match state.get(&name) {
@@ -119,13 +126,38 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             None => {}
         }
         let is_new = state.get(&name).is_none();
-        state.put_view(name.clone(), Arc::new(ViewEntry { sql: sql.clone(), columns: columns.clone(), comments }))?;
+        state.put_view(name.clone(), Arc::new(ViewEntry { comments, ..entry.clone() }))?;
         if is_new {
             state.made_by(running.user, Thing::named(&name));
         }
         Ok(())
     })?;
     Ok(Done::new("CREATE VIEW"))
+}
+
+/// Refuses a view in the place of another whose columns it has not, first and in order, as PostgreSQL does.
+fn keeps_columns(name: &Name, (known, new): (&ViewEntry, &ViewEntry), running: &Arc<RunningStatement>) -> Result<()> {
+    let context = running.own_context();
+    // One that cannot be used any more is nobody's hindrance.
+    let Ok(known) = context.columns_of_entry(name, known) else { return Ok(()) };
+    let new = context.columns_of_entry(name, new)?;
+    let refused = |what: String| {
+        let text = format!("OR REPLACE of view '{}' cannot {what}; drop the view first", name.shown());
+        Err(Error::plan(SqlState::InvalidTableDefinition, text))
+    };
+    for (place, column) in known.fields().iter().enumerate() {
+        let Some(instead) = new.fields().get(place) else {
+            return refused(format!("leave out column '{}'", column.name()));
+        };
+        if instead.name() != column.name() {
+            return refused(format!("call column '{}' '{}'", column.name(), instead.name()));
+        }
+        let (was, is) = (sql_type(column.data_type()), sql_type(instead.data_type()));
+        if was != is {
+            return refused(format!("make column '{}' {is}, which is {was}", column.name()));
+        }
+    }
+    Ok(())
 }
 
 /// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
