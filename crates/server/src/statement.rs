@@ -25,6 +25,11 @@ pub enum Kind {
     Commit,
     /// Rolls back.
     Rollback,
+    /// Commits, or rolls back, and begins the next transaction.
+    EndAndChain {
+        /// `COMMIT`, not `ROLLBACK`.
+        commits: bool,
+    },
     /// Goes back to a savepoint.
     RollbackTo,
     /// COPY with the client.
@@ -61,11 +66,17 @@ impl Kind {
                 }
                 _ => Kind::Other(word.clone()),
             },
-            "commit" | "end" => Kind::Commit,
-            "rollback" | "abort" => match tokens.take(2).any(|placed| placed.token.is("to")) {
-                true => Kind::RollbackTo,
-                false => Kind::Rollback,
-            },
+            "commit" | "end" | "rollback" | "abort" => {
+                let words: Vec<Token> = tokens.map(|placed| placed.token).take(3).collect();
+                let commits = word == "commit" || word == "end";
+                let and = words.iter().position(|token| token.is("and"));
+                match and.and_then(|and| words.get(and + 1)).is_some_and(|next| next.is("chain")) {
+                    true => Kind::EndAndChain { commits },
+                    false if commits => Kind::Commit,
+                    false if words.iter().take(2).any(|token| token.is("to")) => Kind::RollbackTo,
+                    false => Kind::Rollback,
+                }
+            }
             "copy" => match copy_statement(sql)? {
                 Some(copy) => Kind::Copy(Box::new(copy)),
                 None => Kind::Other(word.clone()),
@@ -82,7 +93,7 @@ impl Kind {
 
     /// Whether it may run although a statement of the transaction has failed.
     pub fn ends_failed(&self) -> bool {
-        matches!(self, Kind::Commit | Kind::Rollback | Kind::RollbackTo)
+        matches!(self, Kind::Commit | Kind::Rollback | Kind::EndAndChain { .. } | Kind::RollbackTo)
     }
 
     /// What `CommandComplete` says of a statement that has given so many rows.
@@ -136,6 +147,9 @@ mod tests {
         );
         assert_eq!((of("END"), of("abort"), of("rollback to a")), (Kind::Commit, Kind::Rollback, Kind::RollbackTo));
         assert_eq!(of("rollback transaction to savepoint a"), Kind::RollbackTo);
+        assert_eq!(of("commit and chain"), Kind::EndAndChain { commits: true });
+        assert_eq!(of("abort work and chain;"), Kind::EndAndChain { commits: false });
+        assert_eq!((of("commit and no chain"), of("rollback to \"and\"")), (Kind::Commit, Kind::RollbackTo));
         assert_eq!(of("EXECUTE \"A b\" (1)"), Kind::Execute("A b".into()));
         assert_eq!((of("alter system reset all"), of("alter table t")), (Kind::Alone, Kind::Other("alter".into())));
         assert_eq!(of("COPY t FROM 'file'"), Kind::Other("copy".into()));

@@ -8,6 +8,7 @@ pub(crate) mod database;
 pub(crate) mod keyed;
 mod late_checks;
 pub(crate) mod logins;
+mod modes;
 mod on_commit;
 mod parsed;
 pub(crate) mod plan_times;

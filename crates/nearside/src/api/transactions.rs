@@ -10,9 +10,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use sqlparser::ast::{self, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
+use sqlparser::ast::{self, TransactionMode};
 
 use crate::api::control::settled;
+use crate::api::modes::Modes;
 use crate::api::session::{Session, SessionState};
 use crate::catalog::snapshot::Snapshot;
 use crate::catalog::transactions::{Activity, Level};
@@ -45,42 +46,6 @@ pub(super) type Work<'a> = dyn Fn(&Arc<RunningStatement>, u64) -> Result<Outcome
 /// The same as a statement of a transaction that writes or reads a row by its key; `None` where it is not, or nothing
 /// was done.
 pub(super) type WorkByKeys<'a> = dyn Fn(&Arc<RunningStatement>, u64, &mut ByKeys<'_>) -> Result<Option<Outcome>> + 'a;
-
-/// The level of a transaction, and whether it is read only.
-#[derive(Debug, Clone, Copy)]
-struct Modes {
-    level: Level,
-    is_read_only: bool,
-}
-
-impl Modes {
-    /// With what a statement says.
-    fn with(self, modes: &[TransactionMode]) -> Result<Modes> {
-        let mut changed = self;
-        for mode in modes {
-            match mode {
-                TransactionMode::AccessMode(TransactionAccessMode::ReadOnly) => changed.is_read_only = true,
-                TransactionMode::AccessMode(TransactionAccessMode::ReadWrite) => changed.is_read_only = false,
-                TransactionMode::IsolationLevel(level) => {
-                    changed.level = match level {
-                        // As in PostgreSQL, nobody reads what is not committed.
-                        TransactionIsolationLevel::ReadUncommitted | TransactionIsolationLevel::ReadCommitted => {
-                            Level::ReadCommitted
-                        }
-                        TransactionIsolationLevel::RepeatableRead => Level::RepeatableRead,
-                        TransactionIsolationLevel::Serializable => Level::Serializable,
-                        TransactionIsolationLevel::Snapshot => {
-                            return Err(Error::Unsupported(
-                                "there is no level SNAPSHOT; REPEATABLE READ is what it is elsewhere".into(),
-                            ));
-                        }
-                    };
-                }
-            }
-        }
-        Ok(changed)
-    }
-}
 
 /// What a statement gives, which fails where there are more rows than it may give.
 fn limited(outcome: Outcome, running: &RunningStatement) -> Outcome {
@@ -552,6 +517,7 @@ impl Session {
             content: state.content.clone(),
             deferred: state.deferred.clone(),
             settings: self.settings(),
+            is_read_only: state.is_read_only,
         };
         state.savepoints.push(savepoint);
         Ok(())
@@ -570,6 +536,7 @@ impl Session {
         release(transaction.open.id, savepoint.step, &state, (&running, None));
         state.content = savepoint.content;
         state.deferred = savepoint.deferred;
+        read_only_again(&transaction, &mut state, savepoint.is_read_only);
         state.own = None;
         state.has_failed = false;
         state.forgiven = state.begun;
@@ -586,6 +553,9 @@ impl Session {
         usable(&state)?;
         let place = place_of(&state, name);
         let place = failing(&transaction, &mut state, place)?;
+        // As in PostgreSQL, what was said behind a savepoint ends with it, whichever way it ends.
+        let is_read_only = state.savepoints[place].is_read_only;
+        read_only_again(&transaction, &mut state, is_read_only);
         state.savepoints.truncate(place);
         Ok(())
     }
@@ -603,6 +573,9 @@ impl Session {
                     SqlState::ActiveSqlTransaction,
                     "SET TRANSACTION comes before the first query of a transaction",
                 ));
+            }
+            if !state.savepoints.is_empty() {
+                before.may_become_within(changed)?;
             }
             Ok(changed)
         });
@@ -668,6 +641,12 @@ fn failing<T>(transaction: &Transaction, state: &mut TransactionState, result: R
         transaction.open.set_failed(true);
     }
     result
+}
+
+/// A transaction may write, or not, as at a savepoint that ends.
+fn read_only_again(transaction: &Transaction, state: &mut TransactionState, is_read_only: bool) {
+    state.is_read_only = is_read_only;
+    transaction.open.set_modes(state.level, is_read_only);
 }
 
 fn place_of(state: &TransactionState, name: &str) -> Result<usize> {

@@ -25,6 +25,7 @@ mod moment_texts;
 pub(crate) mod named_aggregates;
 pub(crate) mod numbers;
 pub(crate) mod ordered_sets;
+pub(crate) mod overlaps;
 pub(crate) mod parts;
 pub(crate) mod patterns;
 pub(crate) mod quoting;

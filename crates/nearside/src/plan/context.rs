@@ -338,6 +338,14 @@ impl PlanContext<'_> {
         AnyStatement::one(sql)?.plan(&PlanContext { user: self.user.map(|_| owner), sequences, ..within })
     }
 
+    /// The columns that a view has, or would have.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(crate) fn columns_of_entry(&self, name: &Name, view: &ViewEntry) -> Result<SchemaRef> {
+        Ok(self.view(name, view)?.schema())
+    }
+
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
         if self.planning.contains(name) {
             return Err(Error::plan(

@@ -39,6 +39,7 @@ use crate::functions::json;
 use crate::functions::like_escape;
 use crate::functions::matches;
 use crate::functions::numbers;
+use crate::functions::overlaps;
 use crate::functions::parts;
 use crate::functions::patterns;
 use crate::functions::quoting;
@@ -118,7 +119,7 @@ impl Planner {
         scalars.extend(domains::functions());
         scalars.extend(asked::functions());
         scalars.extend(catalog_asked::functions());
-        scalars.extend([arguments::function(), like_escape::function(), sleep::function()]);
+        scalars.extend([arguments::function(), like_escape::function(), overlaps::function(), sleep::function()]);
         scalars.extend(quoting::functions());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());

@@ -159,6 +159,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
             "make_timestamp",
             "make_timestamptz",
             "now",
+            "overlaps",
             "statement_timestamp",
             "timeofday",
             "transaction_timestamp",

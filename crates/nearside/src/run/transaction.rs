@@ -156,6 +156,7 @@ pub(crate) struct Savepoint {
     pub content: Content,
     pub deferred: Deferred,
     pub settings: SettingsAt,
+    pub is_read_only: bool,
 }
 
 /// A table as others have committed it up to a version, and the same as segments alone.

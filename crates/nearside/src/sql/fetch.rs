@@ -22,8 +22,9 @@ fn found(tokens: &[TokenWithSpan]) -> Option<(usize, usize, usize)> {
     for fetch in (0..words.len()).filter(|at| is(*at, &["FETCH"]) && is(*at + 1, &["FIRST", "NEXT"])) {
         // One number or parameter, or none for one row.
         let rows = if is(fetch + 2, &["ROW", "ROWS"]) { fetch + 2 } else { fetch + 3 };
-        let offset = rows + 2;
-        if !is(rows, &["ROW", "ROWS"]) || !is(rows + 1, &["ONLY"]) || !is(offset, &["OFFSET"]) {
+        let has_ties = is(rows + 1, &["WITH"]) && is(rows + 2, &["TIES"]);
+        let offset = if has_ties { rows + 3 } else { rows + 2 };
+        if !is(rows, &["ROW", "ROWS"]) || !(has_ties || is(rows + 1, &["ONLY"])) || !is(offset, &["OFFSET"]) {
             continue;
         }
         let mut depth = 0;
@@ -57,6 +58,7 @@ mod tests {
         for (sql, wanted) in [
             ("TABLE t FETCH FIRST 2 ROWS ONLY OFFSET 1 ROWS", "TABLE t OFFSET 1 ROWS FETCH FIRST 2 ROWS ONLY"),
             ("( TABLE t FETCH NEXT ROW ONLY OFFSET 1 )", "( TABLE t OFFSET 1 FETCH NEXT ROW ONLY )"),
+            ("TABLE t FETCH NEXT ROW WITH TIES OFFSET 1", "TABLE t OFFSET 1 FETCH NEXT ROW WITH TIES"),
             ("TABLE t OFFSET 1 FETCH NEXT ROW ONLY", "TABLE t OFFSET 1 FETCH NEXT ROW ONLY"),
         ] {
             assert_eq!(rewritten(sql), plain(wanted));

@@ -20,11 +20,14 @@ use super::dimensions;
 use super::intervals::spell_out;
 use super::normalised;
 use super::similar;
+use super::ties::rank_with_ties;
 use super::values::{of_one_type, values_of_floats};
 use super::walk::{rewrite, visit_mut};
+use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::any_of_list;
 use crate::functions::arrays::SLICES;
+use crate::functions::overlaps;
 use crate::functions::zones;
 use crate::sql::{fresh_name, named_otherwise};
 
@@ -101,6 +104,9 @@ impl VisitorMut for Mend {
         self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         name_outputs_apart(query);
+        if let Err(error) = rank_with_ties(query) {
+            return ControlFlow::Break(error);
+        }
         each_select(&mut query.body, &mut name_outputs);
         each_select(&mut query.body, &mut having_one_group);
         limit_by_fetch(query);
@@ -134,7 +140,7 @@ impl VisitorMut for Mend {
         call_substr(expr);
         give_ends(expr);
         slice_dimensions(expr);
-        match spell_out(expr).and_then(|()| similar::write_out(expr)) {
+        match spell_out(expr).and_then(|()| call_overlaps(expr)).and_then(|()| similar::write_out(expr)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -218,6 +224,21 @@ fn slice_dimensions(expr: &mut ast::Expr) {
         true => sliced,
         false => ast::Expr::CompoundFieldAccess { root: Box::new(sliced), access_chain: rest },
     };
+}
+
+/// `(a, b) OVERLAPS (c, d)` is a call.
+fn call_overlaps(expr: &mut ast::Expr) -> Result<()> {
+    if let ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Overlaps, right } = expr {
+        let ends = |side: &ast::Expr| row(side).filter(|ends| ends.len() == 2);
+        let (Some(left), Some(right)) = (ends(left), ends(right)) else {
+            return Err(Error::plan(
+                SqlState::SyntaxError,
+                "OVERLAPS has two ends on either side; write (a, b) OVERLAPS (c, d)",
+            ));
+        };
+        *expr = call(overlaps::NAME, left.into_iter().chain(right).collect());
+    }
+    Ok(())
 }
 
 /// `substr(s, 2)` is a call, which the parser takes for `substring(s FROM 2)`: the column has another name.

@@ -81,6 +81,7 @@ mod table_like;
 mod table_query;
 mod text;
 mod text_rows;
+mod ties;
 mod type_statements;
 mod upkeep;
 mod user_types;
@@ -95,7 +96,6 @@ mod written_with;
 
 pub(crate) use casts::CAST;
 pub(crate) use comments::{CommentOn, Commented};
-pub(crate) use complete::is_aggregate;
 pub(crate) use composed::is_known as is_composed;
 #[cfg(test)]
 pub(crate) use composed::names as composed_names;

@@ -89,23 +89,11 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
         true => running.path().of_temporary(&create.name)?,
         false => name,
     };
+    let entry = ViewEntry { sql, columns, comments: Arc::default() };
     if create.or_replace
         && let Some(Entry::View(known)) = running.catalog.get(&name)
     {
-        let shown = |plan: &LogicalPlan, named: &[String]| {
-            let own = headers::columns(plan);
-            let fields = own.fields().iter().enumerate();
-            let name = |(place, field): (usize, &FieldRef)| {
-                (named.get(place).unwrap_or(field.name()).clone(), field.data_type().clone())
-            };
-            fields.map(name).collect::<Vec<_>>()
-        };
-        let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
-        let plan = AnyStatement::one(&written)?.plan(&context)?;
-        // One that cannot be used any more may become any other.
-        if let Ok(before) = AnyStatement::one(&known.sql)?.plan(&context) {
-            keeps_columns(&shown(&before, &known.columns), &shown(&plan, &columns))?;
-        }
+        keeps_columns(&name, (known, &entry), running)?;
     }
     running.home.commit(|state| {
         let mut comments = Arc::default();
@@ -116,7 +104,7 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
             None => {}
         }
         let is_new = state.get(&name).is_none();
-        state.put_view(name.clone(), Arc::new(ViewEntry { sql: sql.clone(), columns: columns.clone(), comments }))?;
+        state.put_view(name.clone(), Arc::new(ViewEntry { comments, ..entry.clone() }))?;
         if is_new {
             state.made_by(running.user, Thing::named(&name));
         }
@@ -125,21 +113,26 @@ fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Do
     Ok(Done::new("CREATE VIEW"))
 }
 
-/// Refuses to replace a view by one that has not its columns first, which whoever reads it counts on.
-fn keeps_columns(before: &[(String, DataType)], after: &[(String, DataType)]) -> Result<()> {
-    let refused = |what: String| Err(Error::plan(SqlState::InvalidTableDefinition, what));
-    if after.len() < before.len() {
-        return refused("cannot drop columns from a view; drop it and make it anew".into());
-    }
-    for ((name, data_type), (new, new_type)) in before.iter().zip(after) {
-        if name != new {
-            return refused(format!("cannot change the name of view column '{name}' to '{new}'; drop the view"));
+/// Refuses a view in the place of another whose columns it has not, first and in order, as PostgreSQL does.
+fn keeps_columns(name: &Name, (known, new): (&ViewEntry, &ViewEntry), running: &Arc<RunningStatement>) -> Result<()> {
+    let context = running.own_context();
+    // One that cannot be used any more is nobody's hindrance.
+    let Ok(known) = context.columns_of_entry(name, known) else { return Ok(()) };
+    let new = context.columns_of_entry(name, new)?;
+    let refused = |what: String| {
+        let text = format!("OR REPLACE of view '{}' cannot {what}; drop the view first", name.shown());
+        Err(Error::plan(SqlState::InvalidTableDefinition, text))
+    };
+    for (place, column) in known.fields().iter().enumerate() {
+        let Some(instead) = new.fields().get(place) else {
+            return refused(format!("leave out column '{}'", column.name()));
+        };
+        if instead.name() != column.name() {
+            return refused(format!("call column '{}' '{}'", column.name(), instead.name()));
         }
-        if data_type != new_type {
-            let (from, to) = (sql_type(data_type), sql_type(new_type));
-            return refused(format!(
-                "cannot change the type of view column '{name}' from {from} to {to}; drop the view"
-            ));
+        let (was, is) = (sql_type(column.data_type()), sql_type(instead.data_type()));
+        if was != is {
+            return refused(format!("make column '{}' {is}, which is {was}", column.name()));
         }
     }
     Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::DataFusionError;
-use datafusion_common::tree_node::TreeNode;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{self, ColumnDef, ColumnOption, VisitMut, VisitorMut, visit_expressions};
 use sqlparser::parser::Parser;
@@ -27,7 +27,7 @@ use crate::functions::uuids::UUID;
 use crate::plan::context::PlanContext;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{AnyStatement, SqlDialect, is_aggregate, qualify, quoted};
+use crate::sql::{AnyStatement, SqlDialect, qualify, quoted};
 
 /// What a column's definition says of its default.
 pub(crate) fn written(column: &ColumnDef) -> Option<&ast::Expr> {
@@ -55,18 +55,6 @@ pub(crate) fn default_of(
             SqlState::FeatureNotSupported,
             format!("column '{}': a query cannot be in a default", field.name()),
         ));
-    }
-    let is_over_rows = |expr: &ast::Expr| match expr {
-        ast::Expr::Function(call) if call.over.is_some() => {
-            ControlFlow::Break((SqlState::WindowingError, "a window function"))
-        }
-        ast::Expr::Function(call) if is_aggregate(&call.name) => {
-            ControlFlow::Break((SqlState::Grouping, "an aggregate"))
-        }
-        _ => ControlFlow::Continue(()),
-    };
-    if let ControlFlow::Break((code, what)) = visit_expressions(value, is_over_rows) {
-        return Err(Error::plan(code, format!("column '{}': {what} cannot be in a default", field.name())));
     }
     if matches!(value, ast::Expr::Value(value) if value.value == ast::Value::Null) {
         return Ok(None);
@@ -173,11 +161,31 @@ fn planned(field: &Field, text: &str, context: &PlanContext<'_>) -> Result<Expr>
     match statement.plan(context)? {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(CreateMemoryTable { column_defaults, .. })) => {
             let default = column_defaults.into_iter().next().map(|(_, value)| value);
+            default.as_ref().map_or(Ok(()), |default| is_of_no_rows(field, default))?;
             // It outlives the statement, whose session would be asked for values of sequences.
             let default = default.map(|default| bound(&default, None));
             default.ok_or_else(|| Error::Internal(format!("'{text}' is no default value")))
         }
         _ => Err(Error::Internal(format!("'{text}' is no default value"))),
+    }
+}
+
+/// Refuses what needs other rows than the new one.
+fn is_of_no_rows(field: &Field, default: &Expr) -> Result<()> {
+    let mut found = None;
+    default.apply(|part| {
+        found = match part {
+            Expr::AggregateFunction(_) => Some((SqlState::Grouping, "an aggregate")),
+            Expr::WindowFunction(_) => Some((SqlState::WindowingError, "a window function")),
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Ok(TreeNodeRecursion::Stop)
+    })?;
+    match found {
+        Some((code, what)) => {
+            Err(Error::plan(code, format!("column '{}': {what} cannot be in a default", field.name())))
+        }
+        None => Ok(()),
     }
 }
 

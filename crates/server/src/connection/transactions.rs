@@ -37,6 +37,13 @@ impl Connection {
                 self.portals.clear();
                 self.is_implicit = false;
             }
+            Kind::EndAndChain { commits } => {
+                self.inside(if *commits { "COMMIT AND CHAIN" } else { "ROLLBACK AND CHAIN" })?;
+                self.portals.clear();
+            }
+            Kind::RollbackTo => self.inside("ROLLBACK TO SAVEPOINT")?,
+            Kind::Other(word) if word == "savepoint" => self.inside("SAVEPOINT")?,
+            Kind::Other(word) if word == "release" => self.inside("RELEASE SAVEPOINT")?,
             // Where nothing has run before it, it commits by itself although more follows.
             Kind::Alone => {}
             _ if !is_alone && open.is_none() => {
@@ -46,6 +53,17 @@ impl Connection {
             _ => {}
         }
         Ok(None)
+    }
+
+    /// Fails where the client has begun no transaction: that of a text's statements is not its own.
+    fn inside(&self, what: &str) -> Result<()> {
+        match self.session.transaction().is_none() || self.is_implicit {
+            true => {
+                let message = format!("{what} can only be used in transaction blocks");
+                Err(Fault::new(codes::NO_ACTIVE_SQL_TRANSACTION, message).into())
+            }
+            false => Ok(()),
+        }
     }
 
     /// Commits the transaction that the client has not begun itself.

@@ -46,7 +46,7 @@ pub fn may_run(kind: &Kind, transaction: Option<&[u8]>, caller: &Caller) -> Resu
     match (open.as_ref(), transaction.filter(|id| !id.is_empty())) {
         (None, None) => Ok(()),
         (Some(open), Some(id)) if open.id == id => match kind {
-            Kind::Begin { .. } | Kind::Commit | Kind::Rollback => Err(unsupported(
+            Kind::Begin { .. } | Kind::Commit | Kind::Rollback | Kind::EndAndChain { .. } => Err(unsupported(
                 "a transaction that was begun by BeginTransaction ends by EndTransaction, not by a statement",
             )),
             _ => Ok(()),

@@ -126,7 +126,7 @@ fn is_for_one_request(kind: &Kind) -> Result<(), Fault> {
     let refused = |message: &str| Err(Fault::new(codes::FEATURE_NOT_SUPPORTED, message));
     match kind {
         Kind::Empty => Err(Fault::new(codes::SYNTAX_ERROR, "there is no statement in the text")),
-        Kind::Begin { .. } | Kind::Commit | Kind::Rollback | Kind::RollbackTo => refused(
+        Kind::Begin { .. } | Kind::Commit | Kind::Rollback | Kind::EndAndChain { .. } | Kind::RollbackTo => refused(
             "a transaction does not last over several requests: each statement commits by itself; use PostgreSQL's \
              protocol for transactions",
         ),

@@ -76,6 +76,23 @@ fn the_status_is_that_of_the_transaction() {
 }
 
 #[test]
+fn the_transaction_of_a_text_has_no_savepoints_and_no_next_one() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    for last in ["COMMIT AND CHAIN", "ROLLBACK AND CHAIN", "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s"] {
+        for text in [last.to_string(), format!("SELECT 1; {last}"), format!("{last}; SELECT 1")] {
+            let all = wire.query(&text);
+            assert_eq!((code(&all), status(&all)), ("25P01".into(), 'I'), "{text}: {}", shown(&all));
+        }
+    }
+    // One that the text begins has both.
+    let all = wire.query("SELECT 1; BEGIN READ ONLY; SAVEPOINT s; ROLLBACK TO s; COMMIT AND CHAIN");
+    assert_eq!(status(&all), 'T', "{}", shown(&all));
+    assert_eq!(wire.value("SHOW transaction_read_only"), "on");
+    assert_eq!(status(&wire.query("COMMIT AND NO CHAIN")), 'I');
+}
+
+#[test]
 fn errors_say_what_where_and_of_which_kind() {
     let (server, _) = server();
     let mut wire = Wire::open(&server);

@@ -249,7 +249,7 @@ fn places(name: &str, args: &FunctionArguments) -> Result<()> {
 }
 
 /// Whether a name is an aggregate's.
-pub(crate) fn is_aggregate(name: &ObjectName) -> bool {
+pub(in crate::sql) fn is_aggregate(name: &ObjectName) -> bool {
     AGGREGATES.contains(&name.to_string().to_lowercase())
 }
 

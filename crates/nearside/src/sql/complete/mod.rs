@@ -35,7 +35,7 @@ mod types;
 mod write;
 
 pub(super) use create::of_foreign_key;
-pub(crate) use function::is_aggregate;
+pub(super) use function::is_aggregate;
 
 /// Refuses what the statement says and nobody does.
 ///

@@ -30,11 +30,9 @@ pub(super) fn query(query: &Query) -> Result<()> {
         (settings.is_some(), "SETTINGS behind a query; use SET before it"),
         (format.is_some(), "FORMAT behind a query; COPY (query) TO 'file' writes files"),
     ])?;
-    if let Some(Fetch { with_ties, percent, quantity }) = fetch {
-        refuse(&[
-            (*with_ties, "FETCH FIRST .. WITH TIES; use rank() in a subquery and a condition on it"),
-            (*percent, "FETCH FIRST .. PERCENT; use percent_rank() or a LIMIT"),
-        ])?;
+    // `mend` sees to `with_ties`.
+    if let Some(Fetch { with_ties: _, percent, quantity }) = fetch {
+        refuse(&[(*percent, "FETCH FIRST .. PERCENT; use percent_rank() or a LIMIT")])?;
         quantity.iter().try_for_each(expr)?;
     }
     if let Some(With { with_token: _, recursive: _, cte_tables }) = with {
