@@ -11,13 +11,16 @@ use super::{AnyStatement, RECURSION_MAX, check_tokens, normalised};
 use crate::error::{Error, Position, Result, syntax};
 use crate::sql::dialect::SqlDialect;
 
+/// The name of a function, and the types that it takes where they are told.
+type NamedFunction = (ObjectName, Option<Vec<DataType>>);
+
 /// A statement about functions.
 #[derive(Debug, Clone)]
 pub(crate) enum FunctionStatement {
     /// `CREATE FUNCTION`, `CREATE MACRO`.
     Create(Box<NewFunction>),
     /// `DROP FUNCTION`, `DROP MACRO`: names, and types of arguments where they are told.
-    Drop { names: Vec<(ObjectName, Option<Vec<DataType>>)>, if_exists: bool, cascade: bool, is_macro: bool },
+    Drop { names: Vec<NamedFunction>, if_exists: bool, cascade: bool, is_macro: bool },
 }
 
 /// A function that is to be.
@@ -62,7 +65,7 @@ pub(crate) enum WrittenReturns {
 #[derive(Debug, Clone)]
 pub(crate) enum WrittenBody {
     /// `RETURN` value, or that of a macro.
-    Expression(Expr),
+    Expression(Box<Expr>),
     /// A text of statements.
     Text(String),
     /// The query of a macro.
@@ -112,7 +115,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<FunctionState
 ///
 /// # Errors
 /// What is wrong with it, and what of ALTER FUNCTION is not done.
-pub(super) fn owner(tokens: &[TokenWithSpan]) -> Result<Option<(ObjectName, Option<Vec<DataType>>, RoleName)>> {
+pub(super) fn owner(tokens: &[TokenWithSpan]) -> Result<Option<(NamedFunction, RoleName)>> {
     let (_, solid) = solid(tokens);
     let words = Words::of(&solid);
     if !words.is_at(0, "alter") || !words.is_at(1, "function") {
@@ -136,7 +139,7 @@ pub(super) fn owner(tokens: &[TokenWithSpan]) -> Result<Option<(ObjectName, Opti
         false => RoleName::Named(normalised(role.clone())),
     };
     match reader.parser.peek_token().token {
-        Token::EOF => Ok(Some((name, types, to))),
+        Token::EOF => Ok(Some(((name, types), to))),
         _ => Err(reader.expected("end of statement")),
     }
 }
@@ -166,7 +169,7 @@ struct Reader<'p, 'a> {
 ///
 /// # Errors
 /// What is wrong with them.
-pub(super) fn named(parser: &mut Parser<'_>) -> Result<(ObjectName, Option<Vec<DataType>>)> {
+pub(super) fn named(parser: &mut Parser<'_>) -> Result<NamedFunction> {
     Reader { parser }.function()
 }
 
@@ -240,7 +243,7 @@ impl Reader<'_, '_> {
                 query_of_text(&text)?;
                 (WrittenReturns::AnyRows, WrittenBody::Query(text.trim().to_string()))
             }
-            false => (WrittenReturns::Any, WrittenBody::Expression(self.parser.parse_expr().map_err(wrong)?)),
+            false => (WrittenReturns::Any, WrittenBody::Expression(Box::new(self.parser.parse_expr().map_err(wrong)?))),
         };
         if self.parser.peek_token().token == Token::Comma {
             let message = "a macro of several forms is not supported; give each a name of its own";
@@ -300,7 +303,7 @@ impl Reader<'_, '_> {
             let message = "BEGIN ATOMIC is not supported; write RETURN value, or AS 'query'";
             return Err(Error::Unsupported(message.into()));
         } else if self.word("return") {
-            options.body = Some(WrittenBody::Expression(self.parser.parse_expr().map_err(wrong)?));
+            options.body = Some(WrittenBody::Expression(Box::new(self.parser.parse_expr().map_err(wrong)?)));
         } else if self.word("as") {
             options.body = Some(match self.parser.next_token().token {
                 Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => WrittenBody::Text(text),
@@ -373,7 +376,7 @@ impl Reader<'_, '_> {
     }
 
     /// The name of a function, and the types that it takes where they stand behind it.
-    fn function(&mut self) -> Result<(ObjectName, Option<Vec<DataType>>)> {
+    fn function(&mut self) -> Result<NamedFunction> {
         let name = self.parser.parse_object_name(false).map_err(wrong)?;
         if !self.parser.consume_token(&Token::LParen) {
             return Ok((name, None));

@@ -97,7 +97,7 @@ pub(crate) enum RightsStatement {
 /// # Errors
 /// What is wrong with it, and what of it is not done.
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<RightsStatement>> {
-    if let Some((name, types, to)) = function_statements::owner(tokens)? {
+    if let Some(((name, types), to)) = function_statements::owner(tokens)? {
         return Ok(Some(RightsStatement::Owner { of: Owned::Function(name, types), to }));
     }
     let (_, tokens) = solid(tokens);

@@ -319,7 +319,7 @@ fn has_types(name: &Name, plan: &LogicalPlan, wanted: &[&TypeName], running: &Ar
         // Enums are texts here.
         let Ok(to) = types::parse(&wanted.text, running) else { continue };
         let from = storage::surface_type(field.data_type());
-        if !takes(&to, &from) && !(to.is_numeric() && from.is_numeric()) {
+        if !(takes(&to, &from) || to.is_numeric() && from.is_numeric()) {
             return wrong(format!(
                 "function '{}' returns {}, and its text gives {}; write CAST(.. AS {})",
                 name.shown(),

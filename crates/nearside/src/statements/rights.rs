@@ -70,6 +70,9 @@ fn may_act_as_all<'a>(roles: impl Iterator<Item = &'a u32>, running: &RunningSta
     Ok(())
 }
 
+/// Whether an entry is of a kind.
+type IsOf<'a> = &'a dyn Fn(&Entry) -> bool;
+
 /// Drops things, as one statement of a transaction: all or none. As in PostgreSQL, the database stays.
 fn drop_things(things: &[Thing], cascade: bool, running: &Arc<RunningStatement>) -> Result<()> {
     let names: Vec<Name> = things.iter().filter_map(Thing::name).collect();
@@ -84,7 +87,7 @@ fn drop_things(things: &[Thing], cascade: bool, running: &Arc<RunningStatement>)
     if running.transaction.is_none() {
         return Err(running.wants_transaction());
     }
-    let of = |is: &dyn Fn(&Entry) -> bool| -> Vec<ObjectName> {
+    let of = |is: IsOf<'_>| -> Vec<ObjectName> {
         let found = names.iter().filter_map(|name| Some((name, running.catalog.get(name).filter(|entry| is(entry))?)));
         let object = |(name, entry): (&Name, &Entry)| match entry {
             Entry::Function(_) => object(&[&name.schema, called(name)]),
@@ -95,7 +98,7 @@ fn drop_things(things: &[Thing], cascade: bool, running: &Arc<RunningStatement>)
     let if_exists = true;
     let is_view = |entry: &Entry| matches!(entry, Entry::View(_));
     let is_stored = |entry: &Entry| matches!(entry, Entry::Table(_) | Entry::External(_));
-    let kinds: [(Dropped, &dyn Fn(&Entry) -> bool); 3] = [
+    let kinds: [(Dropped, IsOf<'_>); 3] = [
         (Dropped::Views, &is_view),
         (Dropped::Materialized, &|entry| is_stored(entry) && entry.query().is_some()),
         (Dropped::Tables, &|entry| is_stored(entry) && entry.query().is_none()),
