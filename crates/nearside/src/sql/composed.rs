@@ -84,8 +84,8 @@ const COMPOSED: &[(&str, usize, &str)] = &[
     (
         "regexp_extract_all",
         2,
-        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN \
-         ARRAY(SELECT matches[1] FROM regexp_matches($1, '(' || $2 || ')', 'g') AS found (matches)) END",
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL THEN coalesce((SELECT array_agg(found[1]) FROM \
+         (SELECT regexp_matches($1, '(' || $2 || ')', 'g') AS found) AS matches), CAST('{}' AS TEXT[])) END",
     ),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("list_count", 1, "(SELECT count(element) FROM unnest($1) AS list (element))"),

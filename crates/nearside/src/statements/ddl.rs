@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion_common::{SchemaReference, TableReference};
 use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
@@ -31,7 +31,6 @@ use crate::error::names::nearest;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
-use crate::plan::headers;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{

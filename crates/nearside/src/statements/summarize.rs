@@ -92,7 +92,12 @@ fn line(place: usize, column: &str, field: &Field) -> String {
     };
     let unique = match holds {
         Holds::Others => "CAST(NULL AS BIGINT)".to_string(),
-        _ => format!("CAST(approx_distinct({column}) AS BIGINT)"),
+        _ => {
+            // What the sketch does not take is told apart by its text.
+            let is_taken = field.data_type().is_integer() || field.data_type().is_string();
+            let value = if is_taken { column.to_string() } else { format!("CAST({column} AS TEXT)") };
+            format!("CAST(approx_distinct({value}) AS BIGINT)")
+        }
     };
     let quoted = |name: &str| format!("'{}'", name.replace('\'', "''"));
     let [q25, q50, q75] = quartiles;
