@@ -1,18 +1,14 @@
 //! Statements that change names and columns: views, schemas, external tables, DROP, ALTER TABLE.
 
-use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion_common::{SchemaReference, TableReference};
-use datafusion_expr::{
-    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, LogicalPlan,
-};
-use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
+use datafusion_expr::{CreateCatalogSchema, CreateMemoryTable, DdlStatement, DropCatalogSchema, LogicalPlan};
+use datafusion_sql::parser::CreateExternalTable;
 use sqlparser::ast::{
     AlterTable, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName, RenameTableNameKind, SchemaName,
-    Statement,
 };
 use storage::TableVersion;
 
@@ -20,35 +16,34 @@ use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
-use crate::catalog::path::is_temporary;
 use crate::catalog::placement::column_index;
 use crate::catalog::rights::{Thing, not_allowed};
 use crate::catalog::rules::{ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
-use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
+use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
-use crate::error::types::sql_type;
 use crate::error::{Error, Result};
-use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
     AlterConstraint, AnyStatement, KnownTables, RenameConstraint, RoleName, WrittenRules, normalised, object_reference,
-    of_column, option_pairs, qualify, without_stars,
+    of_column, option_pairs,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::writer::{as_owner, is_left_alone};
-use crate::statements::{alter_column, constraints, defaults, dropping, relations, roles, rules, sequences, viewed};
+use crate::statements::{
+    alter_column, constraints, defaults, dropping, relations, roles, rules, sequences, viewed, views,
+};
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
 /// What DataFusion's planner calls DDL.
 pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        DdlStatement::CreateView(create) => create_view(create, running),
+        DdlStatement::CreateView(create) => views::create_view(create, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
         DdlStatement::DropCatalogSchema(DropCatalogSchema { name, if_exists, cascade, .. }) => {
             let schema = match &name {
@@ -74,133 +69,6 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> R
             Err(Error::Unsupported("functions cannot be defined in SQL".into()))
         }
         other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
-    }
-}
-
-fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
-    let name = running.new_name(&create.name, create.temporary)?;
-    let Some(definition) = create.definition else {
-        return Err(Error::Internal("a view without its SQL".into()));
-    };
-    let (written, columns) = view_query(&definition)?;
-    let FixedQuery { sql, reads_temporary } = fixed_query(&written, &name, running)?;
-    let name = match reads_temporary && create.name.schema().is_none() {
-        true => running.path().of_temporary(&create.name)?,
-        false => name,
-    };
-    let entry = ViewEntry { sql, columns, comments: Arc::default() };
-    if create.or_replace
-        && let Some(Entry::View(known)) = running.catalog.get(&name)
-    {
-        keeps_columns(&name, (known, &entry), running)?;
-    }
-    running.home.commit(|state| {
-        let mut comments = Arc::default();
-        match state.get(&name) {
-            // As in PostgreSQL, what was said of it stays.
-            Some(Entry::View(known)) if create.or_replace => comments = Arc::clone(&known.comments),
-            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
-            None => {}
-        }
-        let is_new = state.get(&name).is_none();
-        state.put_view(name.clone(), Arc::new(ViewEntry { comments, ..entry.clone() }))?;
-        if is_new {
-            state.made_by(running.user, Thing::named(&name));
-        }
-        Ok(())
-    })?;
-    Ok(Done::new("CREATE VIEW"))
-}
-
-/// Refuses a view in the place of another whose columns it has not, first and in order, as PostgreSQL does.
-fn keeps_columns(name: &Name, (known, new): (&ViewEntry, &ViewEntry), running: &Arc<RunningStatement>) -> Result<()> {
-    let context = running.own_context();
-    // One that cannot be used any more is nobody's hindrance.
-    let Ok(known) = context.columns_of_entry(name, known) else { return Ok(()) };
-    let new = context.columns_of_entry(name, new)?;
-    let refused = |what: String| {
-        let text = format!("OR REPLACE of view '{}' cannot {what}; drop the view first", name.shown());
-        Err(Error::plan(SqlState::InvalidTableDefinition, text))
-    };
-    for (place, column) in known.fields().iter().enumerate() {
-        let Some(instead) = new.fields().get(place) else {
-            return refused(format!("leave out column '{}'", column.name()));
-        };
-        if instead.name() != column.name() {
-            return refused(format!("call column '{}' '{}'", column.name(), instead.name()));
-        }
-        let (was, is) = (sql_type(column.data_type()), sql_type(instead.data_type()));
-        if was != is {
-            return refused(format!("make column '{}' {is}, which is {was}", column.name()));
-        }
-    }
-    Ok(())
-}
-
-/// The query of a view as it is kept.
-pub(crate) struct FixedQuery {
-    /// Its text, in which names mean for good what they mean here and now.
-    pub sql: String,
-    /// Whether it reads temporary tables.
-    pub reads_temporary: bool,
-}
-
-/// The query of a view that is to have a name.
-///
-/// # Errors
-/// Those of planning it.
-pub(crate) fn fixed_query(written: &str, name: &Name, running: &Arc<RunningStatement>) -> Result<FixedQuery> {
-    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    let context = PlanContext { planning: vec![name.clone()], ..running.own_context() };
-    let plan = AnyStatement::one(written)?.plan(&context)?;
-    // What `*` shows is said now; where it cannot be, the text stays as it is.
-    let mut sql = written.to_string();
-    let mut has_temporary = false;
-    if let AnyStatement::Sql(statement) = AnyStatement::one(written)?
-        && let DfStatement::Statement(statement) = *statement
-        && let Statement::Query(mut query) = *statement
-    {
-        without_stars(&mut query, &|table| context.columns(table))?;
-        // Names mean for good what they mean here and now.
-        let path = running.path();
-        let is_usual = path.is_usual(&running.catalog);
-        if !is_usual {
-            let reads_temporary = Cell::new(false);
-            qualify(&mut *query, &|name| {
-                let found = path.meant(name, &running.catalog)?;
-                reads_temporary.set(reads_temporary.get() || is_temporary(&found.schema));
-                Some(found)
-            });
-            has_temporary = reads_temporary.get();
-        }
-        let fixed = query.to_string();
-        let context = PlanContext { path: path.lasting(), ..context };
-        let planned = AnyStatement::one(&fixed).and_then(|statement| statement.plan(&context));
-        if planned.is_ok_and(|fixed| viewed::types(&fixed) == viewed::types(&plan)) {
-            sql = fixed;
-        } else if !is_usual {
-            return Err(Error::Unsupported(
-                "the tables of this view cannot be told from their names alone; write their schemas".into(),
-            ));
-        }
-    }
-    Ok(FixedQuery { sql, reads_temporary: has_temporary })
-}
-
-/// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
-fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
-    let AnyStatement::Sql(statement) = AnyStatement::one(definition)? else {
-        return Err(Error::Internal("a view's definition is no SQL".into()));
-    };
-    match *statement {
-        DfStatement::Statement(inner) => match *inner {
-            Statement::CreateView(view) => {
-                let columns = view.columns.into_iter().map(|c| normalised(c.name)).collect();
-                Ok((view.query.to_string(), columns))
-            }
-            _ => Err(Error::Internal("a view's definition is no CREATE VIEW".into())),
-        },
-        _ => Err(Error::Internal("a view's definition is no CREATE VIEW".into())),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::sql::{AnyStatement, MaterializedStatement, NewMaterialized, object_re
 use crate::statements::keys::check_keys;
 use crate::statements::write::{emptied, new_table, stage, stored_schema};
 use crate::statements::writer::as_owner;
-use crate::statements::{ddl, dropping, placement};
+use crate::statements::{ddl, dropping, placement, views};
 
 /// Carries out a statement about materialized views.
 ///
@@ -76,7 +76,7 @@ fn create(new: &NewMaterialized, running: &Arc<RunningStatement>) -> Result<Done
         DfStatement::Statement(statement) if matches!(statement.as_ref(), Statement::Query(_)) => statement.to_string(),
         _ => return Err(Error::syntax("a query is expected behind AS")),
     };
-    let fixed = ddl::fixed_query(&written, &name, running)?;
+    let fixed = views::fixed_query(&written, &name, running)?;
     if fixed.reads_temporary || is_temporary(&name.schema) {
         return Err(Error::Unsupported(
             "a materialized view of temporary tables, or in their schema, is not supported; use CREATE TEMPORARY TABLE \

@@ -46,6 +46,7 @@ pub(crate) mod types;
 pub(crate) mod upkeep;
 pub(crate) mod user_types;
 mod viewed;
+pub(crate) mod views;
 pub(crate) mod write;
 pub(crate) mod writer;
 pub(crate) mod writing_with;
