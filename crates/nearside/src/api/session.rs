@@ -518,7 +518,10 @@ impl Session {
 
     /// EXPLAIN: of EXECUTE the plan that a run with these values has.
     fn explain(&self, explain: &ExplainStatement, running: &Arc<RunningStatement>, key: &Key) -> Result<ResultStream> {
-        let is_execute = matches!(explain.statement.as_ref(), Statement::Statement(of) if matches!(**of, ast::Statement::Execute { .. }));
+        let is_execute = match explain.statement.as_ref() {
+            Statement::Statement(of) => matches!(**of, ast::Statement::Execute { .. }),
+            _ => false,
+        };
         if !is_execute {
             return explain::explain(explain, running);
         }

@@ -77,8 +77,8 @@ pub(crate) fn is_plain(value: &ArrayRef) -> bool {
 }
 
 /// An analysed plan with parameters in the place of what is computed of `given` parameters, and how they are computed;
-/// `None` where nothing is. It is not optimised yet, for then a cast of a column that stands twice would be computed row
-/// by row, and once.
+/// `None` where nothing is. It is not optimised yet, for then a cast of a column that stands twice would be computed
+/// row by row, and once.
 ///
 /// # Errors
 /// None that a plan which was analysed has.
