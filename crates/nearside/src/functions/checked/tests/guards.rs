@@ -117,7 +117,7 @@ fn aggregate_filters() {
     sql.gives("select array_agg(10 / b) filter (where b <> 0 and 10 / b > 1) from t", &["[10, 5]"]);
     sql.fails("select sum(10 / b) filter (where g = 1) from t", "division by zero");
     let plan = sql.optimised("select sum(10 / b) filter (where b <> 0) from t");
-    assert_eq!(plan.schema().field(0).name(), "sum(Int64(10) / t.b) FILTER (WHERE t.b != Int64(0))");
+    assert_eq!(plan.schema().field(0).name(), "sum(Int32(10) / t.b) FILTER (WHERE t.b != Int32(0))");
 }
 
 #[test]
