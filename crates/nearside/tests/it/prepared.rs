@@ -156,7 +156,7 @@ fn combinations(kinds: &[Kind]) -> Vec<Vec<(ScalarValue, String)>> {
             .flat_map(|before: Vec<_>| values.iter().map(move |v| [before.clone(), vec![v.clone()]].concat()))
             .collect();
     }
-    let step = (all.len() / 24).max(1);
+    let step = (all.len() / 12).max(1);
     all.into_iter().step_by(step).collect()
 }
 
@@ -212,7 +212,8 @@ fn values_in_a_prepared_query_are_values_in_its_text() {
     assert!(error.contains("'t'"), "{error}");
     session.execute("CREATE TABLE t (k TEXT, s TEXT); INSERT INTO t VALUES ('1', 'one')").unwrap();
     let found = rows(prepared[0].query(&[ScalarValue::from(1_i64)]).and_then(nearside::ResultStream::collect_all));
-    assert_eq!(found, rows(session.query("SELECT k, s FROM t WHERE k = 1").and_then(|r| r.collect_all())));
+    let error = found.unwrap_err();
+    assert!(error.contains("cannot compare VARCHAR with BIGINT"), "{error}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn rows_come_as_json_with_all_their_digits() {
     assert_eq!(told["rows"], expected);
     let types: Vec<&str> = told["columns"].as_array().unwrap().iter().map(|of| of["type"].as_str().unwrap()).collect();
     assert_eq!(types[..6], ["smallint", "bigint", "numeric", "double precision", "double precision", "boolean"]);
-    assert_eq!((types[8], types[9]), ("date", "bigint[]"));
+    assert_eq!((types[8], types[9]), ("date", "integer[]"));
     assert_eq!((&told["row_count"], &told["command"]), (&json!(1), &json!("SELECT 1")));
     let none = query(to, &json!({ "sql": "SELECT 1 AS a WHERE false" })).json();
     assert_eq!((&none["rows"], &none["command"]), (&json!([]), &json!("SELECT 0")));
