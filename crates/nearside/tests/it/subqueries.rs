@@ -3,7 +3,7 @@
 //! another answer.
 
 use nearside::arrow::array::{Array, AsArray};
-use nearside::arrow::datatypes::Int64Type;
+use nearside::arrow::datatypes::{Int32Type, Int64Type};
 use nearside::{Database, Session};
 
 /// One random source for what is tested here: the same numbers in every run.
@@ -297,8 +297,14 @@ fn rows(session: &Session, sql: &str) -> Result<Vec<Vec<i64>>, nearside::Error> 
     for batch in session.query(sql)?.collect_all()? {
         for row in 0..batch.num_rows() {
             let value = |column: &std::sync::Arc<dyn Array>| {
-                let column = column.as_primitive::<Int64Type>();
-                if column.is_null(row) { -1 } else { column.value(row) }
+                if column.is_null(row) {
+                    return -1;
+                }
+                // An output that is a literal alone is an INTEGER, a column of the tables a BIGINT.
+                match column.as_primitive_opt::<Int32Type>() {
+                    Some(column) => i64::from(column.value(row)),
+                    None => column.as_primitive::<Int64Type>().value(row),
+                }
             };
             rows.push(batch.columns().iter().map(value).collect());
         }
