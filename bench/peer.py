@@ -2,6 +2,7 @@
 
     peer.py tpch ENGINE FOLDER THREADS < queries.json    each query once to warm up, once for the clock
     peer.py ssb ENGINE FOLDER THREADS < queries.json     the same over every NAME.parquet of the folder; DuckDB's and HyPer's answers come along
+    peer.py tpcds ENGINE FOLDER THREADS < queries.json    as ssb
     peer.py analytics ENGINE FOLDER THREADS < queries.json    as ssb
     peer.py scan ENGINE ROWS THREADS                     range selections over uniform integers of 17 to 26 bits"""
 
@@ -167,7 +168,7 @@ def scan(engine, rows, threads):
 kind, engine = sys.argv[1:3]
 if kind == "tpch":
     print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), TABLES)))
-elif kind in ("ssb", "analytics"):
+elif kind in ("ssb", "tpcds", "analytics"):
     tables = sorted(path.stem for path in pathlib.Path(sys.argv[3]).glob("*.parquet"))
     print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), tables)))
 else:

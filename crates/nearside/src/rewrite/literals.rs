@@ -10,11 +10,14 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{Expr, ExprSchemable, Operator, cast};
 use sqlparser::ast::BinaryOperator;
 
-use crate::functions::spans;
 use crate::functions::uuids::UUID;
+use crate::functions::{checked, spans};
 
 use super::days;
 use super::kinds::{same_kind, take_type, written};
+
+/// The type of numbers without digits.
+const NUMERIC: DataType = DataType::Decimal128(38, 10);
 
 /// The planner of expressions that gives literals their types.
 #[derive(Debug)]
@@ -60,6 +63,9 @@ impl ExprPlanner for LiteralTypes {
         if let Some(scaled) = scaled(&expr, schema) {
             return Ok(PlannerResult::Planned(scaled));
         }
+        if let Some(decimal) = decimal(&mut expr, schema) {
+            return Ok(PlannerResult::Planned(decimal));
+        }
         if let Some(op) = match expr.op {
             B::Plus => Some(Operator::Plus),
             B::Minus => Some(Operator::Minus),
@@ -86,6 +92,28 @@ fn of_text(parameter: &mut Expr, other: &Expr, schema: &DFSchema) {
     {
         of.field = Some(Arc::new(Field::new("", DataType::Utf8View, true)));
     }
+}
+
+/// A quotient of decimals, or a product of many digits. A parameter of no type beside a decimal is NUMERIC.
+fn decimal(expr: &mut RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let made = match expr.op {
+        BinaryOperator::Divide => checked::quotient,
+        BinaryOperator::Multiply => checked::product,
+        _ => return None,
+    };
+    let mut types = [expr.left.get_type(schema).ok()?, expr.right.get_type(schema).ok()?];
+    if !types.iter().any(DataType::is_decimal) {
+        return None;
+    }
+    for (side, of) in [&mut expr.left, &mut expr.right].into_iter().zip(&mut types) {
+        if let Expr::Placeholder(parameter) = side
+            && parameter.field.is_none()
+        {
+            *of = NUMERIC;
+            parameter.field = Some(Arc::new(Field::new("", of.clone(), true)));
+        }
+    }
+    made(&expr.left, &expr.right, [&types[0], &types[1]])
 }
 
 /// An interval times a number, or over one.

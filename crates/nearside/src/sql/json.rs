@@ -3,8 +3,8 @@
 //! rows are `unnest` of lists.
 //!
 //! # Limits
-//! DISTINCT in an aggregate of JSON, WITH ORDINALITY, functions that give several columns outside FROM, and those whose
-//! rows are described behind AS (`json_to_recordset`) are refused.
+//! DISTINCT in an aggregate of JSON, WITH ORDINALITY, and functions that give several columns outside FROM are refused.
+//! Those whose rows are described behind AS (`json_to_recordset`) are in [`described`](super::described).
 
 use std::ops::ControlFlow;
 

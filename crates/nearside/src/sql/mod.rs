@@ -36,6 +36,7 @@ mod complete;
 mod composed;
 mod conflict;
 mod cursors;
+mod described;
 mod dialect;
 mod dimensions;
 mod distinct;
@@ -57,6 +58,7 @@ mod moment_words;
 mod named_arguments;
 mod names;
 mod nested_sets;
+mod ordered_sets;
 mod ordinality;
 mod ordinary;
 mod overriding;
@@ -300,6 +302,7 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::without_schema)?;
+            statements.iter_mut().try_for_each(described::write_out)?;
             statements.iter_mut().try_for_each(ordinality::write_out)?;
             if composes {
                 statements.iter_mut().try_for_each(composed::write_out)?;

@@ -30,8 +30,10 @@ use super::groups::GroupTotals;
 use super::total::{AggregateKind, Finish};
 use crate::error::statement_err;
 
-/// Digits that `avg` adds to the scale of a decimal, as DataFusion does.
-const AVG_DIGITS: u8 = 4;
+/// Digits behind the point that the average of decimals has where there is room for them, as a quotient has.
+const AVG_SCALE: i8 = 16;
+/// Digits that it adds to the scale in any case.
+const AVG_DIGITS: i8 = 4;
 /// Digits that `sum` adds to the precision of a decimal, as DataFusion does.
 const SUM_DIGITS: u8 = 10;
 /// The longest `DECIMAL` whose average DataFusion can total without wrapping.
@@ -314,10 +316,12 @@ impl AggregateUDFImpl for CheckedAvg {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::Decimal128(p, s)] => Ok(DataType::Decimal128(
-                p.saturating_add(AVG_DIGITS).min(38),
-                s.saturating_add(AVG_DIGITS as i8).min(38),
-            )),
+            [DataType::Decimal128(p, s)] => {
+                // Digits before the point come first: an average has no more of them than its values.
+                let left = 38_i8.saturating_sub(*p as i8);
+                let further = left.min(AVG_SCALE - *s).max(AVG_DIGITS).min(38_i8.saturating_sub(*s));
+                Ok(DataType::Decimal128(p.saturating_add(further as u8).min(38), s.saturating_add(further)))
+            }
             _ => self.others.return_type(types),
         }
     }

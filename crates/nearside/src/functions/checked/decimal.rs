@@ -1,12 +1,8 @@
 //! Checked arithmetic on decimals of 128 bits: `DECIMAL(1..38, s)`, what SQL text and files make.
 //!
-//! Scales and results are arrow's (the Hive rules; quotients have four more digits, and are rounded half away from zero
-//! where arrow cuts them off), but results are checked against their declared precision, which arrow does not do: it
-//! raises only when the 128 bits are exceeded, and 10^38 is smaller than 2^127. Where only an intermediate value needs
-//! more than 128 bits, 256 carry it, and the division succeeds where arrow's fails.
-//!
-//! # Limits
-//! Decimals of other widths (of more than 38 digits, or from files) are divided by arrow, which cuts off.
+//! Scales and results are arrow's (the Hive rules), but results are checked against their declared precision, which
+//! arrow does not do: it raises only when the 128 bits are exceeded, and 10^38 is smaller than 2^127. Where only an
+//! intermediate value needs more than 128 bits, 256 carry it. Quotients are in the module `quotient`.
 //!
 //! Operands are taken to lie within their own declared precision, as everything that Nearside loads or computes does;
 //! where the result's precision then cannot be exceeded, it is not checked.
@@ -72,10 +68,6 @@ pub(super) fn decimal128(
         Operator::Plus => sums(left, right, rows, n, [l, r, form], i128::overflowing_add),
         Operator::Minus => sums(left, right, rows, n, [l, r, form], i128::overflowing_sub),
         Operator::Multiply => products(left, right, rows, n, [l, r]),
-        Operator::Divide => {
-            let shift = i32::from(form.scale) - i32::from(l.scale) + i32::from(r.scale);
-            flagged::<D, D>(left, right, rows, n, |a, b| divide(a, b, shift).map_or((0, true), |v| (v, too_long(v))))
-        }
         Operator::Modulo => {
             let common = i32::from(l.scale.max(r.scale));
             let factor = |f: Form| ten_to(common - i32::from(f.scale));
@@ -99,7 +91,7 @@ fn fault(op: Operator, left: &Operand, right: &Operand, row: usize, result: &Dat
     let r = Form::of(right.array.data_type())?;
     let a = left.array.as_primitive::<D>().value(left.row(row));
     let b = right.array.as_primitive::<D>().value(right.row(row));
-    if matches!(op, Operator::Divide | Operator::Modulo) && b == 0 {
+    if op == Operator::Modulo && b == 0 {
         return Ok(ArithmeticError::DivisionByZero);
     }
     let text = |value, form: Form| D::format_decimal(value, form.precision, form.scale);
@@ -179,34 +171,6 @@ fn scaled(value: i128, factor: Option<i128>) -> (i128, bool) {
         Some(factor) => multiply(value, factor),
         None => (0, value != 0),
     }
-}
-
-/// `a * 10^shift / b`, rounded half away from zero; `None` when `b` is zero or the quotient does not fit 128 bits.
-#[inline]
-fn divide(a: i128, b: i128, shift: i32) -> Option<i128> {
-    if b == 0 {
-        return None;
-    }
-    if let Some(factor) = ten_to(shift) {
-        let (dividend, overflow) = multiply(a, factor);
-        if !overflow {
-            let rest = dividend.checked_rem(b)?.unsigned_abs();
-            let further = i128::from(rest >= b.unsigned_abs() - rest);
-            return dividend.checked_div(b)?.checked_add(if (a < 0) == (b < 0) { further } else { -further });
-        }
-    } else if shift < 0 {
-        // A negative scale on the right: the divisor grows instead, and beyond 128 bits the quotient is 0.
-        let divisor = ten_to(-shift).and_then(|factor| b.checked_mul(factor));
-        return divisor.map_or(Some(0), |divisor| divide(a, divisor, 0));
-    }
-    let factor = i256::from_i128(10).checked_pow(shift.unsigned_abs())?;
-    let dividend = i256::from_i128(a).checked_mul(factor)?;
-    let divisor = i256::from_i128(b);
-    let quotient = dividend.checked_div(divisor)?.to_i128()?;
-    // The rest has no more digits than the divisor.
-    let rest = dividend.checked_rem(divisor)?.to_i128()?.unsigned_abs();
-    let further = i128::from(rest >= b.unsigned_abs() - rest);
-    quotient.checked_add(if (a < 0) == (b < 0) { further } else { -further })
 }
 
 /// `a % b` after both are brought to one scale; `None` when `b` is zero or the remainder does not fit 128 bits.

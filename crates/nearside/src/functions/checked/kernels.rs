@@ -350,7 +350,6 @@ fn arrow_decimal<T: DecimalType>(op: Operator, lhs: &ColumnarValue, rhs: &Column
         Operator::Plus => numeric::add,
         Operator::Minus => numeric::sub,
         Operator::Multiply => numeric::mul,
-        Operator::Divide => numeric::div,
         Operator::Modulo => numeric::rem,
         other => return internal_err!("checked arithmetic does not cover {other}"),
     };

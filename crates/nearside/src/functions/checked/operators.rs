@@ -20,7 +20,7 @@ use datafusion_expr::{
     Signature, Volatility,
 };
 
-use super::kernels;
+use super::{kernels, quotient};
 use crate::error::statement_err;
 
 /// The checked form of one of `+ - * / %`.
@@ -68,9 +68,15 @@ pub(super) fn negate(arg: Expr) -> Expr {
 
 /// The plain operator that `expr` is the checked form of, if it is one; children as they are.
 pub(super) fn plain(expr: Expr) -> Result<Expr, Expr> {
+    let is_quotient = quotient::operands(&expr).is_some();
     let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
         return Err(expr);
     };
+    if is_quotient && args.len() == 2 {
+        let right = Box::new(args.remove(1));
+        let left = Box::new(args.remove(0));
+        return Ok(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }));
+    }
     if let Some(arithmetic) = func.inner().downcast_ref::<Arithmetic>()
         && args.len() == 2
     {
@@ -97,9 +103,14 @@ pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
     inner.is::<Negate>().then_some((Operator::Minus, call.args.as_slice()))
 }
 
+/// As [`as_operator`], with quotients of decimals.
+fn as_written(expr: &Expr) -> Option<(Operator, &[Expr])> {
+    as_operator(expr).or_else(|| Some((Operator::Divide, quotient::operands(expr)?)))
+}
+
 /// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an
 /// expression, so this is one pass into one string, without recursion.
-fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
+pub(super) fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
     enum NamePiece<'a> {
         Operand(&'a Expr),
         Sign(Operator),
@@ -110,7 +121,7 @@ fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
         // Writing to a string does not fail.
         let _ = match piece {
             NamePiece::Sign(op) => write!(name, " {op} "),
-            NamePiece::Operand(expr) => match as_operator(expr) {
+            NamePiece::Operand(expr) => match as_written(expr) {
                 Some((op, [left, right])) => {
                     pieces.push(NamePiece::Operand(right));
                     pieces.push(NamePiece::Sign(op));
@@ -128,7 +139,7 @@ fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
 pub(super) fn is_checked(expr: &Expr) -> bool {
     let Expr::ScalarFunction(call) = expr else { return false };
     let function = call.func.inner();
-    function.is::<Arithmetic>() || function.is::<Negate>()
+    function.is::<Arithmetic>() || function.is::<Negate>() || quotient::operands(expr).is_some()
 }
 
 /// The type of `l op r`, as DataFusion's plain operator has it.

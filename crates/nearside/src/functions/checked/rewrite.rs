@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, Result, internal_err};
 use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
@@ -15,6 +15,7 @@ use datafusion_optimizer::AnalyzerRule;
 use super::guard::{guard, guard_condition};
 use super::nearest::{is_nearest, is_nearest_call, nearest, rounds};
 use super::operators;
+use super::quotient::quotient_as;
 use super::ranges::{in_range, is_range_call};
 use crate::functions::domains::is_partial;
 
@@ -83,6 +84,16 @@ pub fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     expr.transform_down(|e| match e {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            if op == Operator::Divide {
+                let types = [&left.get_type(schema)?, &right.get_type(schema)?];
+                if types.iter().all(|of| of.is_decimal()) {
+                    let result = operators::result_type(&op, types[0], types[1])?;
+                    return match quotient_as(*left, *right, types, result) {
+                        Some(quotient) => Ok(Transformed::yes(quotient)),
+                        None => internal_err!("no quotient of {} and {}", types[0], types[1]),
+                    };
+                }
+            }
             if let Some(function) = operators::function(op)
                 && covers(op, &left.get_type(schema)?, &right.get_type(schema)?)
             {

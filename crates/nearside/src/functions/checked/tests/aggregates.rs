@@ -38,8 +38,8 @@ fn result_types() {
         [
             DataType::Float64,
             DataType::Float64,
-            DataType::Decimal128(19, 6),
-            DataType::Decimal128(19, 6),
+            DataType::Decimal128(29, 16),
+            DataType::Decimal128(29, 16),
             DataType::Float64
         ]
     );
@@ -59,7 +59,10 @@ fn totals_that_fit_whatever_the_order() {
     sql.gives("select sum(d) from (select d from t union all select -d from t)", &["0.00"]);
     sql.gives("select g % 1, sum(a) from t group by g % 1", &["0|0"]);
     sql.gives("select sum(a), sum(d), avg(d) from t where false", &["||"]);
-    sql.gives_set("select g, sum(e), avg(e), sum(b) from t group by g", &["1|3.75|1.875000|1", "2|3.00|3.000000|1"]);
+    sql.gives_set(
+        "select g, sum(e), avg(e), sum(b) from t group by g",
+        &["1|3.75|1.8750000000000000|1", "2|3.00|3.0000000000000000|1"],
+    );
 }
 
 #[test]
@@ -111,14 +114,14 @@ fn averages() {
     );
     sql.gives(
         "select avg(e), avg(e) filter (where b > 0), avg(distinct e), avg(a) is not null from t",
-        &["2.250000|2.250000|2.250000|true"],
+        &["2.2500000000000000|2.2500000000000000|2.2500000000000000|true"],
     );
     sql.gives("select avg(b), avg(i - i) from t", &["0.5|0.0"]);
-    sql.gives("select avg(x) from (values (-0.02), (-0.03)) v(x)", &["-0.025000"]);
-    sql.gives("select avg(x) from (values (cast(1 as decimal(3, 0))), (0), (0)) v(x)", &["0.3333"]);
+    sql.gives("select avg(x) from (values (-0.02), (-0.03)) v(x)", &["-0.0250000000000000"]);
+    sql.gives("select avg(x) from (values (cast(1 as decimal(3, 0))), (0), (0)) v(x)", &["0.3333333333333333"]);
     sql.gives(
         "select avg(arrow_cast(b, 'Decimal64(18, 0)')), avg(arrow_cast(e, 'Decimal256(40, 2)')) from t",
-        &["0.5000|2.250000"],
+        &["0.5000000000000000|2.250000"],
     );
     assert!(sql.run("select avg(arrow_cast(1, 'Decimal256(70, 2)'))").is_err());
 }
@@ -132,7 +135,7 @@ fn distinct_and_filter() {
             "select sum(distinct b), sum(b), sum(distinct e), avg(distinct e), count(distinct b), sum(distinct a) \
             from {twice}"
         ),
-        &["2|4|6.75|2.250000|4|0"],
+        &["2|4|6.75|2.2500000000000000|4|0"],
     );
     sql.gives_set(
         &format!(
@@ -169,10 +172,10 @@ fn window_frames() {
             over ({frame}), sum(distinct b) over ({frame}) from t"
         ),
         &[
-            "3.00|3.000000|3.00|3.000000|-1",
-            "4.50|2.250000|4.50|2.250000|-1",
-            "3.75|1.875000|3.75|1.875000|1",
-            "2.25|2.250000|2.25|2.250000|3",
+            "3.00|3.0000000000000000|3.00|3.0000000000000000|-1",
+            "4.50|2.2500000000000000|4.50|2.2500000000000000|-1",
+            "3.75|1.8750000000000000|3.75|1.8750000000000000|1",
+            "2.25|2.2500000000000000|2.25|2.2500000000000000|3",
         ],
     );
     sql.gives(
@@ -252,7 +255,7 @@ fn many_groups_with_partial_states_that_are_passed_on() {
             "select count(*), sum(s), sum(m), sum(a) from (select g, sum(x) as s, sum(y) as m, avg(y) as a from \
             ({source}) group by g)"
         ),
-        &["150000|45000150000|45000150000.00|22500075000.000000"],
+        &["150000|45000150000|45000150000.00|22500075000.0000000000"],
     );
     sql.gives(
         &format!(

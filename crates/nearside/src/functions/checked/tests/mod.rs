@@ -4,6 +4,7 @@ mod aggregates;
 mod guards;
 mod kernels;
 mod operators;
+mod quotient;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
