@@ -393,7 +393,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
 ];
 
 /// Functions that SQL has a syntax of its own for, and those that are written as others (`sql::json`).
-const FORMS: [&str; 25] = [
+const FORMS: [&str; 29] = [
     "extract",
     "overlay",
     "position",

@@ -75,11 +75,14 @@ fn place(expr: &Expr) -> Option<(&'static str, &Function, Vec<&Expr>)> {
     if function.over.is_some() || function.within_group.is_empty() || list.args.len() != function.within_group.len() {
         return None;
     }
-    let value = |argument| match argument {
+    Some((name, function, list.args.iter().map(value).collect::<Option<_>>()?))
+}
+
+fn value(argument: &FunctionArg) -> Option<&Expr> {
+    match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
         _ => None,
-    };
-    Some((name, function, list.args.iter().map(value).collect::<Option<_>>()?))
+    }
 }
 
 /// Counts what comes before the row.
