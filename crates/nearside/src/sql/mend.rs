@@ -19,7 +19,6 @@ use super::casts::{CAST, apart_from_its_column, name_outputs};
 use super::dimensions;
 use super::intervals::spell_out;
 use super::normalised;
-use super::ordered_sets;
 use super::similar;
 use super::ties::rank_with_ties;
 use super::values::{of_one_type, values_of_floats};
@@ -104,7 +103,6 @@ impl VisitorMut for Mend {
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
         self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
-        each_select(&mut query.body, &mut ordered_sets::name_outputs);
         name_outputs_apart(query);
         if let Err(error) = rank_with_ties(query) {
             return ControlFlow::Break(error);
@@ -132,7 +130,6 @@ impl VisitorMut for Mend {
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
         call_timezone(expr);
         order_distinct_values(expr);
-        ordered_sets::write_out(expr);
         compare_with_lists(expr);
         compare_rows(expr);
         distinct_from_text(expr);

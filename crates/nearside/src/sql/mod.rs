@@ -303,6 +303,7 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::without_schema)?;
             statements.iter_mut().try_for_each(described::write_out)?;
+            statements.iter_mut().try_for_each(ordered_sets::write_out)?;
             statements.iter_mut().try_for_each(ordinality::write_out)?;
             if composes {
                 statements.iter_mut().try_for_each(composed::write_out)?;

@@ -2,34 +2,54 @@
 //! list with the value of each share, and the place that a row would have (PostgreSQL's hypothetical-set aggregates):
 //! `rank(3) WITHIN GROUP (ORDER BY x)` counts the values that come before 3.
 
+use std::ops::ControlFlow;
+
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     Array, BinaryOperator, CaseWhen, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, OrderByExpr, Select, SelectItem, Value,
+    FunctionArguments, Ident, OrderByExpr, Select, SelectItem, Value, VisitorMut,
 };
 
 use super::calls::{call, is_called};
+use super::walk::rewrite;
+use crate::error::{Error, Result};
 
 /// The functions that take several shares.
 const OF_SHARES: [&str; 2] = ["percentile_cont", "percentile_disc"];
 /// Those that tell the place of a row that there is not.
 const OF_PLACES: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
 
-/// Names outputs that are such calls, as what is written for them would be called otherwise.
-pub(super) fn name_outputs(select: &mut Select) {
-    for item in &mut select.projection {
-        let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let name = shares(expr).map(|(name, ..)| name).or_else(|| place(expr).map(|(name, ..)| name));
-        if let Some(name) = name {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
-        }
-    }
+/// Writes such calls as ones of other aggregates.
+///
+/// # Errors
+/// None: what is written otherwise is left to be refused.
+pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
+    rewrite(statement, &mut OrderedSets)
 }
 
-/// Writes such a call as one of other aggregates.
-pub(super) fn write_out(expr: &mut Expr) {
-    if let Some(list) = list_of_shares(expr).or_else(|| place_of(expr)) {
-        *expr = list;
+struct OrderedSets;
+
+impl VisitorMut for OrderedSets {
+    type Break = Error;
+
+    /// What is written for them would give outputs another name.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            let name = shares(expr).map(|(name, ..)| name).or_else(|| place(expr).map(|(name, ..)| name));
+            if let Some(name) = name {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(written) = list_of_shares(expr).or_else(|| place_of(expr)) {
+            *expr = written;
+        }
+        ControlFlow::Continue(())
     }
 }
 
