@@ -4,7 +4,7 @@
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr::{AggregateFunction, ScalarFunction};
-use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_expr::{Expr, ExprSchemable, cast};
 
 use crate::error::Error;
 use crate::error::codes::SqlState;
@@ -34,7 +34,30 @@ pub(super) fn of_scalar(function: &ScalarFunction, schema: &DFSchema) -> Result<
         return Ok(Some(octet_length().call(function.args.clone())));
     }
     check(function.name(), &function.args, schema)?;
-    Ok(None)
+    Ok(with_a_digit_more(function, schema))
+}
+
+/// Rounding 9.5 gives a number of more digits before the point than its type has.
+fn with_a_digit_more(function: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    if !matches!(function.name(), "floor" | "ceil" | "round") {
+        return None;
+    }
+    let argument = function.args.first()?;
+    let wider = match argument.get_type(schema).ok()? {
+        DataType::Decimal128(p, s) if s > 0 && p < 38 => DataType::Decimal128(p + 1, s),
+        _ => return None,
+    };
+    // A plan that went through this already stays as it is.
+    if let Expr::Cast(given) = argument
+        && let (Ok(DataType::Decimal128(p, s)), DataType::Decimal128(wider_p, wider_s)) =
+            (given.expr.get_type(schema), &wider)
+        && (p + 2, s) == (*wider_p, *wider_s)
+    {
+        return None;
+    }
+    let mut args = function.args.clone();
+    args[0] = cast(argument.clone(), wider);
+    Some(Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args }))
 }
 
 /// # Errors

@@ -103,6 +103,7 @@ impl VisitorMut for Mend {
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
         self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
+        order_by_outputs(query);
         name_outputs_apart(query);
         if let Err(error) = rank_with_ties(query) {
             return ControlFlow::Break(error);
@@ -525,6 +526,31 @@ fn cut_to_length(expr: &mut ast::Expr) {
     }
     let length = format!("{}({chars})", if fixed { "CHAR" } else { "VARCHAR" });
     *expr = call(CAST, vec![cut, ast::Expr::Value(Value::SingleQuotedString(length).into())]);
+}
+
+/// `SELECT DISTINCT a + 1 .. ORDER BY a + 1`: what is ordered by is an output, by its place; the planner knows those of
+/// DISTINCT again only as columns.
+fn order_by_outputs(query: &mut ast::Query) {
+    let ast::SetExpr::Select(select) = query.body.as_ref() else { return };
+    if !matches!(select.distinct, Some(ast::Distinct::Distinct)) {
+        return;
+    }
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
+    let shown = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.to_string()),
+        _ => None,
+    };
+    // Behind a star nobody knows the places here.
+    let outputs: Vec<String> = select.projection.iter().map_while(shown).collect();
+    for key in keys {
+        if matches!(key.expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_)) {
+            continue;
+        }
+        let wanted = key.expr.to_string();
+        if let Some(place) = outputs.iter().position(|output| *output == wanted) {
+            key.expr = ast::Expr::Value(Value::Number((place + 1).to_string(), false).into());
+        }
+    }
 }
 
 /// `SELECT a, a` gives two columns, which the planner wants to be called otherwise. Users see them under their names.

@@ -8,11 +8,13 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem, TableAlias,
-    TableFactor, VisitorMut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select,
+    SelectItem, TableAlias, TableFactor, TypedString, Value, VisitorMut,
 };
+use sqlparser::parser::Parser;
 
 use super::calls::call;
+use super::dialect::SqlDialect;
 use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::flat::FLAT;
@@ -79,6 +81,9 @@ impl VisitorMut for Rows {
         if let TableFactor::UNNEST { array_exprs, .. } = factor {
             array_exprs.iter_mut().for_each(flatten);
         }
+        if let Some(query) = computed_series(factor) {
+            *factor = query;
+        }
         ControlFlow::Continue(())
     }
 
@@ -95,6 +100,87 @@ impl VisitorMut for Rows {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// A query in the place of a series in FROM whose bounds are computed when it runs: the planner's function there takes
+/// constants.
+fn computed_series(factor: &mut TableFactor) -> Option<TableFactor> {
+    let TableFactor::Table { name, args: Some(args), alias, with_ordinality: false, sample: None, .. } = factor else {
+        return None;
+    };
+    if !is_called_so(name, SERIES) || !(2..=3).contains(&args.args.len()) {
+        return None;
+    }
+    let plain = |arg: &mut FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    let mut bounds: Vec<Expr> = args.args.iter_mut().map(plain).collect::<Option<_>>()?;
+    moments_of_texts(&mut bounds);
+    if bounds.iter().all(is_constant) {
+        args.args = bounds.into_iter().map(|bound| FunctionArg::Unnamed(FunctionArgExpr::Expr(bound))).collect();
+        return None;
+    }
+    let mut series = call(SERIES, bounds);
+    quote(&mut series);
+    let alias = alias.take().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(SERIES),
+        columns: Vec::new(),
+        at: None,
+    });
+    let query = format!("SELECT {} AS {}", call(UNNEST, vec![series]), alias.name);
+    let subquery = Parser::new(&SqlDialect).try_with_sql(&query).and_then(|mut parser| parser.parse_query()).ok()?;
+    Some(TableFactor::Derived { lateral: true, subquery, alias: Some(alias), sample: None })
+}
+
+/// A step that is written as a text is an interval, unless it is a number; a bound that is, is of the other's type.
+fn moments_of_texts(bounds: &mut [Expr]) {
+    let text = |expr: &Expr| match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let cast = |expr: &Expr, data_type: DataType| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr.clone()),
+        data_type,
+        array: false,
+        format: None,
+    };
+    if let [_, _, step] = bounds
+        && text(step).is_some_and(|text| text.trim().parse::<f64>().is_err())
+    {
+        *step = cast(step, DataType::Interval { fields: None, precision: None });
+    }
+    let type_of = |expr: &Expr| match expr {
+        Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) => Some(data_type.clone()),
+        _ => None,
+    };
+    for (one, other) in [(0, 1), (1, 0)] {
+        if text(&bounds[one]).is_some()
+            && let Some(data_type) = type_of(&bounds[other])
+        {
+            bounds[one] = cast(&bounds[one], data_type);
+        }
+    }
+}
+
+/// Whether a value is known before the statement runs. What a text says of a time is read when it runs.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
+        Expr::Interval(_) | Expr::TypedString(_) => true,
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_constant(expr),
+        Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
+        Expr::Cast { expr, data_type, .. } => {
+            let is_moment = matches!(data_type, DataType::Timestamp(..) | DataType::Date);
+            is_constant(expr) && !(is_moment && matches!(expr.as_ref(), Expr::Value(_)))
+        }
+        _ => false,
     }
 }
 

@@ -74,11 +74,14 @@ impl Levels {
     pub(super) fn meant_behind(&self, names: &[Ident]) -> Result<Option<Expr>> {
         let Some((column, table)) = names.split_last().filter(|(_, table)| !table.is_empty()) else { return Ok(None) };
         let column = normalised(column.clone());
+        let first = normalised(table[0].clone());
+        // The planner takes `a.b` for a field of a column `a` of the innermost SELECT, before it looks around.
+        let mut hidden = false;
         for scope in self.seen() {
             match scope.times(table, &column) {
-                None => {}
+                None => hidden |= scope.has(&first),
                 Some(0) => return Ok(scope.series_of(table, &column)),
-                Some(1) => return Ok(None),
+                Some(1) => return Ok(hidden.then(|| scope.column_around(table, &column)).flatten()),
                 Some(2..) => return Err(ambiguous(&column)),
             }
         }

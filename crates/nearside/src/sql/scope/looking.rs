@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Query, Select, SelectItem, TableFactor, Visitor};
+use sqlparser::ast::{Expr, Query, Select, SelectItem, TableFactor, Visitor};
 
 use super::super::normalised;
 use super::names::{alias_columns, output_name};
@@ -14,6 +14,8 @@ use super::stars::{has_columns, is_written_out};
 pub(super) struct Looking {
     /// How many queries there are around the place.
     depth: usize,
+    /// What the sources of the SELECTs around the place are called, the innermost last.
+    sources: Vec<Vec<String>>,
 }
 
 impl Visitor for Looking {
@@ -35,7 +37,21 @@ impl Visitor for Looking {
             SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => is_written_out(options),
             item => has_columns(item),
         });
+        self.sources.push(called(select));
         found(merges || written_out || repeats(&names(select)) || (self.depth > 1 && shows_much(select)))
+    }
+
+    fn post_visit_select(&mut self, _: &Select) -> ControlFlow<()> {
+        self.sources.pop();
+        ControlFlow::Continue(())
+    }
+
+    /// A column of a SELECT around may be one whose source is called like a column.
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let Expr::CompoundIdentifier(parts) = expr else { return ControlFlow::Continue(()) };
+        let [.., table, _] = parts.as_slice() else { return ControlFlow::Continue(()) };
+        let table = normalised(table.clone());
+        found(self.sources.last().is_some_and(|sources| !sources.contains(&table)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
@@ -51,6 +67,22 @@ impl Visitor for Looking {
             _ => alias.is_some_and(|alias| repeats(&alias_columns(alias))),
         })
     }
+}
+
+/// The names of a SELECT's sources, as far as they stand there.
+fn called(select: &Select) -> Vec<String> {
+    let factors = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let name = |factor: &TableFactor| match factor {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            Some(normalised(alias.name.clone()))
+        }
+        TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident().cloned()).map(normalised),
+        _ => None,
+    };
+    factors.filter_map(name).collect()
 }
 
 fn found(is: bool) -> ControlFlow<()> {

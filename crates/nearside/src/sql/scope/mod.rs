@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    PipeOperator, Query, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
-    Value, VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    self, Distinct, ExcludeSelectItem, Expr, FromTable, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr,
+    OrderByKind, PipeOperator, Query, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableFactor, Value, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
@@ -87,20 +87,28 @@ impl VisitorMut for NameWriter<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
-        if let ast::Statement::Update(update) = statement
-            && self.everywhere
-            && let Some(names) = self.names.last()
-        {
-            match Scope::read(std::slice::from_mut(&mut update.table), names) {
-                Ok(scope) => self.levels.open(scope),
-                Err(error) => return ControlFlow::Break(error),
+        let Some(names) = self.names.last().filter(|_| self.everywhere) else { return ControlFlow::Continue(()) };
+        let scope = match statement {
+            ast::Statement::Update(update) => Scope::read(std::slice::from_mut(&mut update.table), names),
+            ast::Statement::Delete(ast::Delete { from: FromTable::WithFromKeyword(from), .. }) => {
+                Scope::read(from, names)
             }
+            _ => return ControlFlow::Continue(()),
+        };
+        match scope {
+            Ok(scope) => self.levels.open(scope),
+            Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
-        if matches!(statement, ast::Statement::Update(_)) && self.everywhere {
+        let is_open = match statement {
+            ast::Statement::Update(_) => true,
+            ast::Statement::Delete(delete) => matches!(delete.from, FromTable::WithFromKeyword(_)),
+            _ => false,
+        };
+        if is_open && self.everywhere {
             self.levels.pop();
         }
         ControlFlow::Continue(())

@@ -37,6 +37,9 @@ const DEPTH_MAX: usize = 64;
 /// The planner's name of the column of a function in FROM.
 pub(super) const VALUE: &str = "value";
 
+/// The schema that a source without one is named by from below, where its name alone is a column's.
+const AROUND: &str = "\0around";
+
 /// What stands before a join's condition until its names have been looked at.
 const CONDITION: &str = "\0condition";
 
@@ -128,6 +131,23 @@ impl Scope {
     /// How many columns of that name the source of that name has; `None` where there is no such source.
     pub(super) fn times(&self, table: &[Ident], name: &str) -> Option<usize> {
         Some(self.source_of(table)?.columns.iter().filter(|column| *column == name).count())
+    }
+
+    /// Whether a source has a column of that name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.sources.iter().any(|source| source.columns.iter().any(|column| column == name))
+    }
+
+    /// The column behind a schema, so that nothing but a column of this source is meant by it. A source that stands
+    /// without one is found behind any.
+    pub(super) fn column_around(&self, table: &[Ident], name: &str) -> Option<Expr> {
+        let source = self.source_of(table)?;
+        let mut parts = source.qualifier.clone();
+        if parts.len() == 1 {
+            parts.insert(0, Ident::with_quote('"', AROUND));
+        }
+        parts.push(quoted(name));
+        Some(Expr::CompoundIdentifier(parts))
     }
 
     /// What the condition of a join sees, if the expression is one.
