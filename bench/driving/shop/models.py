@@ -26,7 +26,7 @@ class Thing(models.Model):
     on_sale = models.BooleanField(default=True, db_index=True)
     kind = models.CharField(max_length=1, choices=Kind.choices, default=Kind.TOOL)
     about = models.JSONField(default=dict)
-    words = ArrayField(models.CharField(max_length=10), default=list)
+    words = ArrayField(models.TextField(), default=list)
     key = models.UUIDField(default=uuid.uuid4, unique=True)
     picture = models.BinaryField(null=True)
     warranty = models.DurationField(null=True)
@@ -41,7 +41,7 @@ class Thing(models.Model):
             models.CheckConstraint(condition=models.Q(price__gte=0), name="price_is_not_negative"),
             models.UniqueConstraint(fields=["maker", "name"], name="name_of_a_maker"),
         ]
-        indexes = [models.Index(fields=["kind", "-price"], name="kind_and_price")]
+        indexes = [models.Index(fields=["kind", "price"], name="kind_and_price")]
 
 
 class Sale(models.Model):

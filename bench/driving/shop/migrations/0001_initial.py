@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                 ("kind", models.CharField(choices=[("t", "Tool"), ("f", "Food")], default="t", max_length=1)),
                 ("about", models.JSONField(default=dict)),
                 ("words", django.contrib.postgres.fields.ArrayField(
-                    base_field=models.CharField(max_length=10), default=list, size=None)),
+                    base_field=models.TextField(), default=list, size=None)),
                 ("key", models.UUIDField(default=uuid.uuid4)),
                 ("left", models.TextField(null=True)),
                 ("added", models.DateTimeField(auto_now_add=True)),

@@ -27,7 +27,7 @@ class Migration(migrations.Migration):
         migrations.AddField("thing", "warranty", models.DurationField(null=True)),
         migrations.AddField("thing", "opens", models.TimeField(null=True)),
         migrations.AlterModelOptions("thing", {"ordering": ["id"]}),
-        migrations.AddIndex("thing", models.Index(fields=["kind", "-price"], name="kind_and_price")),
+        migrations.AddIndex("thing", models.Index(fields=["kind", "price"], name="kind_and_price")),
         migrations.AddConstraint("thing", models.CheckConstraint(
             condition=models.Q(price__gte=0), name="price_is_not_negative")),
         migrations.AddConstraint("thing", models.UniqueConstraint(fields=["maker", "name"], name="name_of_a_maker")),
