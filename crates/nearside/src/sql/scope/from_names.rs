@@ -132,9 +132,8 @@ fn rename_reference(factor: &mut TableFactor, names: &Names<'_>) {
 /// it has no value when the query is planned.
 fn as_lateral(factor: &mut TableFactor) -> Result<()> {
     let reads = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-    let varies = |expr: &Expr| {
-        reads(expr) || matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
-    };
+    let varies =
+        |expr: &Expr| reads(expr) || matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
     let calls = match factor {
         TableFactor::UNNEST { array_exprs, with_offset: false, with_ordinality: false, .. } => {
             if !array_exprs.iter().any(|list| is_any_outside(list, &reads)) {
