@@ -69,7 +69,8 @@ class Adbc(unittest.TestCase):
 
     def test_parameters(self):
         self.assertEqual(self.asked("SELECT $1::int + 1, $2::text, $3::float8", [41, "x", 0.5]), [(42, "x", 0.5)])
-        self.asked_nothing("CREATE TABLE IF NOT EXISTS asked (n int PRIMARY KEY, s text, d numeric(10, 2), m timestamp)")
+        self.asked_nothing(
+            "CREATE TABLE IF NOT EXISTS asked (n int PRIMARY KEY, s text, d numeric(10, 2), m timestamp)")
         self.cursor.executemany("INSERT INTO asked VALUES ($1, $2, $3, $4)",
                                 [(n, str(n), None, datetime.datetime(2024, 1, 1)) for n in range(50)])
         self.assertEqual(self.asked("SELECT s FROM asked WHERE n = $1", [7]), [("7",)])
@@ -107,7 +108,8 @@ class Adbc(unittest.TestCase):
         self.assertEqual(sorted(one["constraint_type"] for one in told["seen"]["table_constraints"]),
                          ["PRIMARY KEY", "UNIQUE"])
         self.assertEqual([one["constraint_type"] for one in told["seeing"]["table_constraints"]], ["FOREIGN KEY"])
-        self.assertEqual([str(kind) for kind in self.connection.adbc_get_table_schema("seen").types], ["int32", "string"])
+        self.assertEqual([str(kind) for kind in self.connection.adbc_get_table_schema("seen").types], ["int32",
+            "string"])
         self.assertIn("table", self.connection.adbc_get_table_types())
         self.assertEqual(self.connection.adbc_get_info()["vendor_name"], "PostgreSQL")
         self.assertEqual(self.cursor.adbc_execute_schema("SELECT 1::bigint AS x").names, ["x"])

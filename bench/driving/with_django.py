@@ -51,7 +51,8 @@ class Django(unittest.TestCase):
         self.maker = Maker.objects.create(name="Ann", since=datetime.date(1999, 12, 31))
         other = Maker.objects.create(name="Bob")
         self.things = Thing.objects.bulk_create([
-            Thing(name=f"thing {n}", slug=f"thing-{n}", price=decimal.Decimal(n) / 4, weight=None if n % 5 == 0 else n / 3,
+            Thing(name=f"thing {n}", slug=f"thing-{n}", price=decimal.Decimal(n) / 4,
+                weight=None if n % 5 == 0 else n / 3,
                   pieces=n, kind=Thing.Kind.FOOD if n % 3 == 0 else Thing.Kind.TOOL, on_sale=n % 2 == 0,
                   about={"n": n, "parts": ["a", {"b": n}]}, words=[f"w{n}", "all"], picture=bytes([0, n]),
                   warranty=datetime.timedelta(days=n, microseconds=1), opens=datetime.time(8, n),
@@ -128,7 +129,8 @@ class Django(unittest.TestCase):
         self.assertEqual(count(key=self.things[3].key), 1)
 
     def test_sums_and_windows(self):
-        told = Thing.objects.aggregate(n=Count("id"), p=Avg("price"), w=Avg("weight"), m=Max("added"), d=Sum("warranty"))
+        told = Thing.objects.aggregate(n=Count("id"), p=Avg("price"), w=Avg("weight"), m=Max("added"),
+            d=Sum("warranty"))
         self.assertEqual((told["n"], told["p"]), (30, decimal.Decimal("3.625")))
         self.assertEqual(told["d"], datetime.timedelta(days=435, microseconds=30))
         kinds = Thing.objects.values("kind").annotate(n=Count("id"), most=Max("pieces")).order_by("kind")
@@ -139,12 +141,14 @@ class Django(unittest.TestCase):
                          [("Ann", 10, decimal.Decimal("47.5")), ("Bob", 5, decimal.Decimal("61.25"))])
         ranked = Thing.objects.annotate(r=Window(Rank(), partition_by="maker", order_by=F("price").desc())).filter(r=1)
         self.assertEqual([t.name for t in ranked.order_by("name")], ["thing 19", "thing 29"])
-        months = Thing.objects.annotate(m=TruncMonth("added"), y=ExtractYear("added")).values("m", "y").annotate(n=Count("id"))
+        months = Thing.objects.annotate(m=TruncMonth("added"), y=ExtractYear("added")).values("m",
+            "y").annotate(n=Count("id"))
         self.assertEqual([row["n"] for row in months.order_by("m")], [30])
         dearest = Thing.objects.filter(maker=OuterRef("pk")).order_by("-price").values("name")[:1]
         got = Maker.objects.annotate(best=Subquery(dearest), has=Exists(Thing.objects.filter(maker=OuterRef("pk"))))
         self.assertEqual([(m.best, m.has) for m in got.order_by("name")], [("thing 19", True), ("thing 29", True)])
-        named = Thing.objects.annotate(n=Concat(Upper("kind"), Value("-"), Lower("name"), output_field=models.TextField()),
+        named = Thing.objects.annotate(n=Concat(Upper("kind"), Value("-"), Lower("name"),
+            output_field=models.TextField()),
                                        l=Length("name"), now=Now()).order_by("-l", "name").first()
         self.assertEqual((named.n, named.l), ("T-thing 10", 8))
         both = Thing.objects.filter(pieces__lt=3).values("name").union(Maker.objects.values("name")).order_by("name")

@@ -85,7 +85,8 @@ class Flight(unittest.TestCase):
     def test_frames_of_polars(self):
         frame = polars.DataFrame({"i": range(100), "t": [None, "x"] * 50})
         frame.write_database("frames", self.connection, engine="adbc", if_table_exists="replace")
-        polars.testing.assert_frame_equal(polars.read_database("SELECT * FROM frames ORDER BY i", self.connection), frame)
+        polars.testing.assert_frame_equal(polars.read_database("SELECT * FROM frames ORDER BY i", self.connection),
+            frame)
 
     def test_cancelling(self):
         self.cursor.execute("SELECT i, j FROM generate_series(1, 100000) AS a(i), generate_series(1, 100000) AS b(j)")

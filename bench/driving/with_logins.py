@@ -1,4 +1,4 @@
-"""Roles and passwords, as drivers log in with them; administered over the Unix socket, where no password is asked for."""
+"""Roles and passwords, as drivers log in with them; made over the Unix socket, where no password is asked for."""
 
 import asyncio
 import os
@@ -49,7 +49,8 @@ class Logins(unittest.TestCase):
                 with self.assertRaises(dbapi.Error):
                     cursor.execute("SELECT * FROM hidden")
         with self.assertRaises(dbapi.Error):
-            with dbapi.connect(os.environ["NEARSIDE_FLIGHT"], {**login, "password": "another"}, autocommit=True) as other:
+            with dbapi.connect(os.environ["NEARSIDE_FLIGHT"], {**login, "password": "another"},
+                autocommit=True) as other:
                 other.cursor().execute("SELECT 1")
 
     def test_http(self):

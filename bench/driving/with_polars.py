@@ -29,7 +29,8 @@ class Polars(unittest.TestCase):
             got = polars.read_database("SELECT count(*) AS n, sum(f) AS f FROM frame", connection)
             self.assertEqual(got["n"][0], 200)
             self.assertAlmostEqual(got["f"][0], FRAME["f"].sum() * 2)
-            got = polars.read_database("SELECT t FROM frame WHERE i = $1", connection, execute_options={"parameters": [3]})
+            got = polars.read_database("SELECT t FROM frame WHERE i = $1", connection,
+                execute_options={"parameters": [3]})
             self.assertEqual(got["t"].to_list(), ["text 3"] * 2)
 
     def test_over_sqlalchemy(self):
@@ -38,7 +39,8 @@ class Polars(unittest.TestCase):
         FRAME.write_database("others", "postgresql+psycopg://", if_table_exists="replace")
         got = polars.read_database("SELECT * FROM others ORDER BY i", engine)
         assert_frame_equal(got, FRAME)
-        asked = "SELECT 1.50::numeric(10, 2) AS n, ARRAY[1, 2] AS l, TIMESTAMPTZ '2024-01-01 00:00+00' AS z, 'x'::text AS s"
+        asked = ("SELECT 1.50::numeric(10, 2) AS n, ARRAY[1, 2] AS l, TIMESTAMPTZ '2024-01-01 00:00+00' AS z, "
+                 "'x'::text AS s")
         got = polars.read_database(asked, engine)
         self.assertEqual(got.row(0)[:2], (decimal.Decimal("1.50"), [1, 2]))
         pieces = polars.read_database("SELECT * FROM others", engine, iter_batches=True, batch_size=30)

@@ -229,7 +229,8 @@ class Psycopg(unittest.TestCase):
         kinds = ["boolean", "integer", "text", "numeric", "date", "timestamptz", "integer[]", "bytea", "uuid"]
         texts = ", ".join(f"{VALUES[kind][1]}::{kind}" for kind in kinds)
         for form in ("", "(FORMAT binary)"):
-            with self.subTest(form=form), self.connection.cursor().copy(f"COPY (SELECT {texts}) TO STDOUT {form}") as copy:
+            statement = f"COPY (SELECT {texts}) TO STDOUT {form}"
+            with self.subTest(form=form), self.connection.cursor().copy(statement) as copy:
                 copy.set_types(kinds)
                 self.assertEqual(list(copy.rows()), [tuple(VALUES[kind][0] for kind in kinds)])
         with self.connection.cursor().copy("COPY (SELECT 1, 'a,b', NULL) TO STDOUT (FORMAT csv, HEADER)") as copy:
@@ -277,7 +278,8 @@ class Psycopg(unittest.TestCase):
         cursor = self.connection.cursor()
         got = list(cursor.stream("SELECT i FROM generate_series(1, %s) AS g(i)", [2000]))
         self.assertEqual((len(got), got[-1]), (2000, (2000,)))
-        self.assertEqual(len(list(cursor.stream("SELECT i FROM generate_series(1, %s) AS g(i)", [2000], size=300))), 2000)
+        self.assertEqual(len(list(cursor.stream("SELECT i FROM generate_series(1, %s) AS g(i)", [2000], size=300))),
+            2000)
 
     def test_pipelines(self):
         self.table("piped", "n int PRIMARY KEY")

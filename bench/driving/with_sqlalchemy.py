@@ -82,7 +82,8 @@ class Sqlalchemy(unittest.TestCase):
             session.commit()
             self.assertIsNotNone(ann.joined.tzinfo)
         with orm.Session(self.engine) as session:
-            found = session.scalars(sa.select(Author).options(orm.selectinload(Author.articles).selectinload(Article.tags))
+            with_all = orm.selectinload(Author.articles).selectinload(Article.tags)
+            found = session.scalars(sa.select(Author).options(with_all)
                                     .order_by(Author.name)).all()
             self.assertEqual([(a.name, len(a.articles)) for a in found], [("Ann", 2), ("Bob", 0)])
             one = next(a for a in found[0].articles if a.title == "One")
@@ -107,16 +108,20 @@ class Sqlalchemy(unittest.TestCase):
             session.add_all([Author(name=f"a{n}", articles=[Article(title=f"t{n}.{m}", price=m) for m in range(n)])
                              for n in range(4)])
             session.flush()
-            counted = (sa.select(Author.name, sa.func.count(Article.id).label("n"), sa.func.coalesce(sa.func.sum(Article.price), 0))
-                       .outerjoin(Article).group_by(Author.name).having(sa.func.count(Article.id) != 1).order_by(sa.desc("n")))
-            self.assertEqual([tuple(row) for row in session.execute(counted)], [("a3", 3, 3), ("a2", 2, 1), ("a0", 0, 0)])
+            counted = (sa.select(Author.name, sa.func.count(Article.id).label("n"),
+                sa.func.coalesce(sa.func.sum(Article.price), 0))
+                       .outerjoin(Article).group_by(Author.name)
+                       .having(sa.func.count(Article.id) != 1).order_by(sa.desc("n")))
+            self.assertEqual([tuple(row) for row in session.execute(counted)], [("a3", 3, 3), ("a2", 2, 1), ("a0", 0,
+                0)])
             ranked = sa.select(Article.title, sa.func.row_number().over(
                 partition_by=Article.author_id, order_by=Article.price.desc()).label("r")).cte("ranked")
             best = session.scalars(sa.select(ranked.c.title).where(ranked.c.r == 1).order_by(ranked.c.title)).all()
             self.assertEqual(best, ["t1.0", "t2.1", "t3.2"])
             having = sa.exists().where(Article.author_id == Author.id, Article.price >= 2)
             self.assertEqual(session.scalars(sa.select(Author.name).where(having)).all(), ["a3"])
-            wanted = sa.select(Article).where(Article.title.ilike("T3%"), Article.price.in_([0, 2]), Article.title.contains("."))
+            wanted = sa.select(Article).where(Article.title.ilike("T3%"), Article.price.in_([0, 2]),
+                Article.title.contains("."))
             self.assertEqual(len(session.scalars(wanted.order_by(Article.id).limit(5).offset(1)).all()), 1)
             both = sa.union_all(sa.select(Author.name), sa.select(Article.title)).subquery()
             self.assertEqual(session.scalar(sa.select(sa.func.count()).select_from(both)), 10)
@@ -125,7 +130,8 @@ class Sqlalchemy(unittest.TestCase):
             self.assertEqual(session.scalar(sa.select(sa.func.sum(numbers.c.n))), 55)
             lateral = sa.select(Article.title).where(Article.author_id == Author.id).order_by(Article.id)
             lateral = lateral.limit(sa.literal_column("1")).lateral()
-            got = session.execute(sa.select(Author.name, lateral.c.title).join(lateral, sa.true()).order_by(Author.name)).all()
+            got = session.execute(sa.select(Author.name, lateral.c.title).join(lateral,
+                sa.true()).order_by(Author.name)).all()
             self.assertEqual([tuple(row) for row in got], [("a1", "t1.0"), ("a2", "t2.0"), ("a3", "t3.0")])
             locked = session.scalars(sa.select(Author).where(Author.name == "a1").with_for_update()).one()
             self.assertEqual(locked.name, "a1")
@@ -149,7 +155,8 @@ class Sqlalchemy(unittest.TestCase):
             changed = connection.execute(sa.update(Author).where(Author.name.like("n19%")).values(
                 name=Author.name + "?").returning(Author.name))
             self.assertEqual(len(changed.all()), 111)
-            taken = connection.execute(sa.delete(Author).where(Author.name == sa.bindparam("b")), [{"b": "n5"}, {"b": "n6"}])
+            taken = connection.execute(sa.delete(Author).where(Author.name == sa.bindparam("b")), [{"b": "n5"},
+                {"b": "n6"}])
             self.assertEqual(taken.rowcount, 2)
 
     def test_transactions_with_errors_and_savepoints(self):
@@ -188,24 +195,28 @@ class Sqlalchemy(unittest.TestCase):
         with self.engine.begin() as connection:
             for text in ("CREATE SCHEMA IF NOT EXISTS office", "DROP VIEW IF EXISTS titles",
                          "CREATE VIEW titles AS SELECT id, title FROM article",
-                         "CREATE TABLE IF NOT EXISTS office.desk (room int, place int, author_id int REFERENCES author (id) "
+                         "CREATE TABLE IF NOT EXISTS office.desk (room int, place int, "
+                         "author_id int REFERENCES author (id) "
                          "ON DELETE SET NULL, PRIMARY KEY (room, place))", "COMMENT ON TABLE office.desk IS 'where'"):
                 connection.execute(sa.text(text))
         seen = sa.inspect(self.engine)
         self.assertEqual(sorted(seen.get_table_names()), ["article", "article_tag", "author", "tag"])
         self.assertEqual((seen.get_view_names(), seen.get_table_names(schema="office")), (["titles"], ["desk"]))
         self.assertIn("office", seen.get_schema_names())
-        kinds = {column["name"]: str(column["type"]).replace("TEXT", "VARCHAR") for column in seen.get_columns("article")}
+        kinds = {column["name"]: str(column["type"]).replace("TEXT", "VARCHAR")
+            for column in seen.get_columns("article")}
         self.assertEqual(kinds, {"id": "INTEGER", "title": "VARCHAR", "price": "NUMERIC(10, 2)", "colour": "VARCHAR(4)",
                                  "published": "DATE", "about": "JSONB", "words": "ARRAY", "key": "UUID",
                                  "author_id": "INTEGER"})
-        self.assertEqual([column["nullable"] for column in seen.get_columns("article")][:4], [False, False, False, True])
+        self.assertEqual([column["nullable"] for column in seen.get_columns("article")][:4], [False, False, False,
+            True])
         self.assertEqual(seen.get_columns("article")[0]["identity"]["always"], False)
         self.assertEqual(seen.get_pk_constraint("desk", schema="office")["constrained_columns"], ["room", "place"])
         self.assertEqual([(key["constrained_columns"], key["referred_table"], key["options"])
                           for key in seen.get_foreign_keys("desk", schema="office")],
                          [(["author_id"], "author", {"ondelete": "SET NULL"})])
-        self.assertEqual([(index["name"], index["column_names"], index["unique"]) for index in seen.get_indexes("article")],
+        self.assertEqual([(index["name"], index["column_names"], index["unique"])
+            for index in seen.get_indexes("article")],
                          [("article_title_idx", ["title", "price"], False)])
         self.assertEqual([key["name"] for key in seen.get_unique_constraints("author")], ["author_name_key"])
         self.assertEqual([check["name"] for check in seen.get_check_constraints("article")], ["price_is_not_negative"])
@@ -232,17 +243,20 @@ class Sqlalchemy(unittest.TestCase):
 
     def test_sequences_and_computed_columns(self):
         data = sa.MetaData()
-        numbered = sa.Table("numbered", data, sa.Column("n", sa.Integer, sa.Sequence("numbers", start=10), primary_key=True),
+        numbered = sa.Table("numbered", data, sa.Column("n", sa.Integer, sa.Sequence("numbers", start=10),
+            primary_key=True),
                             sa.Column("twice", sa.Integer, sa.Computed("n * 2", persisted=True)),
                             sa.Column("at", sa.DateTime, server_default=sa.text("CURRENT_TIMESTAMP")),
                             sa.Column("i", sa.Interval), sa.Column("b", sa.LargeBinary), sa.Column("f", sa.Double))
         data.drop_all(self.engine)
         data.create_all(self.engine)
         with self.engine.begin() as connection:
-            made = connection.execute(numbered.insert().values(i=datetime.timedelta(days=1, seconds=2), b=b"\0\1", f=0.1))
+            made = connection.execute(numbered.insert().values(i=datetime.timedelta(days=1, seconds=2), b=b"\0\1",
+                f=0.1))
             self.assertEqual(made.inserted_primary_key[0], 10)
             row = connection.execute(sa.select(numbered)).one()
-            self.assertEqual((row.twice, row.i, row.b, row.f), (20, datetime.timedelta(days=1, seconds=2), b"\0\1", 0.1))
+            self.assertEqual((row.twice, row.i, row.b, row.f), (20, datetime.timedelta(days=1, seconds=2), b"\0\1",
+                0.1))
             self.assertEqual(connection.scalar(sa.Sequence("numbers")), 11)
         seen = {column["name"]: column for column in sa.inspect(self.engine).get_columns("numbered")}
         self.assertTrue(seen["twice"]["computed"]["persisted"])
@@ -256,7 +270,8 @@ class Sqlalchemy(unittest.TestCase):
                                                                  about={"a": 1}, published=datetime.date(2024, 1, 1))]))
                 await session.commit()
                 got = (await session.scalars(sa.select(Article).options(orm.joinedload(Article.author)))).one()
-                self.assertEqual((got.author.name, got.colour, got.words, got.about), ("Ann", Colour.red, ["w"], {"a": 1}))
+                self.assertEqual((got.author.name, got.colour, got.words, got.about), ("Ann", Colour.red, ["w"],
+                    {"a": 1}))
                 with self.assertRaises(sa.exc.IntegrityError):
                     async with session.begin_nested():
                         session.add(Author(name="Ann"))

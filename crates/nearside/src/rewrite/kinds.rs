@@ -171,9 +171,12 @@ fn compared(all: &mut [&mut Expr], how: &str, schema: &DFSchema) -> Result<bool>
 
 /// Beside a column of functions 0 stands for none, which it shows as `-`.
 fn no_function(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
-    let is_zero = |expr: &Expr| {
-        matches!(expr, Expr::Literal(value, _)
-        if value.data_type().is_integer() && value.cast_to(&DataType::Int64).is_ok_and(|n| n == ScalarValue::Int64(Some(0))))
+    let zero = ScalarValue::Int64(Some(0));
+    let is_zero = |expr: &Expr| match expr {
+        Expr::Literal(value, _) if value.data_type().is_integer() => {
+            value.cast_to(&DataType::Int64).is_ok_and(|n| n == zero)
+        }
+        _ => false,
     };
     let is_function = |expr: &Expr| {
         matches!(expr, Expr::Column(_))

@@ -128,8 +128,8 @@ fn rename_reference(factor: &mut TableFactor, names: &Names<'_>) {
     alias.get_or_insert_with(|| named(&written));
 }
 
-/// A function in FROM whose arguments are columns is a query of its own for each row, and so is a series to a parameter:
-/// it has no value when the query is planned.
+/// A function in FROM whose arguments are columns is a query of its own for each row, and so is a series up to a
+/// parameter: it has no value when the query is planned.
 fn as_lateral(factor: &mut TableFactor) -> Result<()> {
     let reads = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
     let varies =
