@@ -62,7 +62,7 @@ pub use catalog::named_types::TYPE as TYPE_KEY;
 pub use catalog::pg_types;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
-pub use error::codes::{Message, SqlState};
+pub use error::codes::{About, Message, SqlState};
 pub use error::types::sql_type;
 pub use error::{Error, Position, Result};
 pub use functions::texts::texts_of_values;

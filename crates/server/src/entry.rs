@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use nearside::{Login, Session, Verifier};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -169,7 +169,9 @@ fn wrong(user: &str) -> Refused {
 /// The name and the password of a head `Basic ..` (RFC 7617).
 pub fn basic(value: &str) -> Option<Credentials> {
     let (scheme, text) = value.split_once(' ')?;
-    let bytes = STANDARD.decode(text.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    // Some clients leave out what fills the last group up.
+    let text = text.trim().trim_end_matches('=');
+    let bytes = STANDARD_NO_PAD.decode(text).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
     let (user, password) = std::str::from_utf8(&bytes).ok()?.split_once(':')?;
     Some(Credentials { user: user.into(), password: password.into() })
 }
@@ -185,6 +187,8 @@ fn hash_of(secret: &[u8; 32], user: &str, password: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     #[test]
@@ -193,6 +197,7 @@ mod tests {
         let text = |text: &str| format!("basic {}", STANDARD.encode(text));
         assert_eq!(of(&text("ann:a:b")), Some(("ann".into(), "a:b".into())));
         assert_eq!(of(&text(":")), Some((String::new(), String::new())));
+        assert_eq!(of(text("ann:ab").trim_end_matches('=')), Some(("ann".into(), "ab".into())));
         for value in ["", "Basic", "Basic !!", "Bearer abc", &text("no colon"), "Basic /w=="] {
             assert!(of(value).is_none(), "{value}");
         }

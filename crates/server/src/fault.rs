@@ -1,6 +1,6 @@
 //! [`Fault`]: what a client is told when something fails.
 
-use nearside::{Error, Position};
+use nearside::{About, Error, Position};
 
 use crate::wire::backend::Report;
 use crate::wire::frontend::Malformed;
@@ -76,6 +76,12 @@ pub struct Fault {
     pub context: Option<String>,
     /// Where in the statement.
     pub position: Option<Position>,
+    /// Where in the client's text: which character, counted from 1, where that is known without the text.
+    pub character: Option<u64>,
+    /// The table that it is about, and the column or the constraint.
+    pub about: Option<About>,
+    /// What PostgreSQL calls the place in its source, where drivers look at that.
+    pub routine: Option<&'static str>,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
 }
@@ -83,7 +89,17 @@ pub struct Fault {
 impl Fault {
     /// One with a code.
     pub fn new(code: &'static str, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into(), hint: None, context: None, position: None, is_fatal: false }
+        Fault {
+            code,
+            message: message.into(),
+            hint: None,
+            context: None,
+            position: None,
+            character: None,
+            about: None,
+            routine: None,
+            is_fatal: false,
+        }
     }
 
     /// One that ends the connection.
@@ -97,15 +113,16 @@ impl Fault {
         self
     }
 
+    /// The same, whose place is a place of the client's text, in which the statement begins at `start`.
+    pub fn placed(self, text: &str, start: Position) -> Fault {
+        let character = self.position.map(|at| character_at(text, within(at, start)));
+        Fault { character, ..self }
+    }
+
     /// As a message; `text` is the client's, in which the statement begins at `start`.
     pub fn report(&self, text: Option<(&str, Position)>) -> Report {
-        let position = self.position.zip(text).map(|(at, (text, start))| {
-            let at = match at.line {
-                1 => Position { line: start.line, column: start.column + at.column - 1 },
-                line => Position { line: start.line + line - 1, column: at.column },
-            };
-            character_at(text, at)
-        });
+        let position = self.position.zip(text).map(|(at, (text, start))| character_at(text, within(at, start)));
+        let position = position.or(self.character);
         Report {
             severity: if self.is_fatal { "FATAL" } else { "ERROR" },
             code: self.code,
@@ -113,7 +130,17 @@ impl Fault {
             hint: self.hint.clone(),
             context: self.context.clone(),
             position,
+            about: self.about.clone(),
+            routine: self.routine,
         }
+    }
+}
+
+/// A place of a statement that begins at `start` of a text, as one of the text.
+fn within(at: Position, start: Position) -> Position {
+    match at.line {
+        1 => Position { line: start.line, column: start.column + at.column - 1 },
+        line => Position { line: start.line + line - 1, column: at.column },
     }
 }
 
@@ -135,7 +162,7 @@ impl From<Error> for Fault {
             message = message.replacen(&format!(" at {position}"), "", 1);
         }
         let position = position.filter(|at| at.line > 0 && at.column > 0);
-        Fault { position, ..Fault::new(error.code().as_str(), message) }
+        Fault { position, about: error.about().cloned(), ..Fault::new(error.code().as_str(), message) }
     }
 }
 
@@ -164,5 +191,6 @@ mod tests {
         fault.position = Some(Position { line: 1, column: 8 });
         let place = fault.report(Some((text, start))).position.unwrap();
         assert_eq!(text.chars().nth(place as usize - 1), Some('\''));
+        assert_eq!(fault.placed(text, start).report(None).position, Some(place));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::api::session::Session;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::{Thing, not_allowed};
-use crate::error::codes::SqlState;
+use crate::error::codes::{Message, SqlState};
 use crate::error::{Error, Result};
 use crate::plan::planner::Who;
 use crate::run::outcome::Done;
@@ -46,7 +46,13 @@ impl Session {
         let columns = shows.columns.iter().cloned().collect();
         match may.do_everything() || may.with_columns(&Thing::Relation(schema, table), Privileges::SELECT, &columns) {
             true => error,
-            false => Error::execution(error.code(), shows.without.clone()),
+            false => {
+                let without = Message::new(error.code(), shows.without.clone());
+                Error::Execution(match message.about() {
+                    Some(about) => without.naming(about.clone()),
+                    None => without,
+                })
+            }
         }
     }
 

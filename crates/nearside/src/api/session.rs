@@ -620,7 +620,7 @@ pub(super) fn told_of(running: &RunningStatement, text: impl FnOnce() -> String)
 }
 
 /// A statement's text as views show it: its beginning.
-fn label(sql: &str) -> String {
+pub(super) fn label(sql: &str) -> String {
     const CHARS: usize = 200;
     let sql = without_password(sql.trim());
     match sql.char_indices().nth(CHARS) {

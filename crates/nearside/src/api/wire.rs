@@ -16,7 +16,7 @@ use sqlparser::ast::{self, visit_expressions};
 
 use crate::api::parsed::key as parsed_key;
 use crate::api::prepared::{QuerySource, Template};
-use crate::api::session::{Prepared, Session, not_on_a_worker, told_of};
+use crate::api::session::{Prepared, Session, label, not_on_a_worker, told_of};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::functions::reading::read_one;
@@ -25,8 +25,8 @@ use crate::run::outcome::{Done, Outcome};
 use crate::run::prepare::constants;
 use crate::run::statement::RunningStatement;
 use crate::run::{client, config};
-use crate::sql::AnyStatement;
-use crate::statements::{copy, types};
+use crate::sql::{AnyStatement, CursorStatement};
+use crate::statements::{allowed, copy, types};
 
 /// A table by its name, in a schema or in the one that names without one are looked up in; as they are, without quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +131,33 @@ impl Session {
     pub fn prepared(&self, name: &str) -> Option<Prepared> {
         let template = self.shared.prepared.lock().get(name).cloned()?;
         Some(Prepared { session: self.clone(), template })
+    }
+
+    /// The query of a DECLARE, whose parameters have values when it runs; `None` for other statements.
+    pub fn declared_query(&self, sql: &str) -> Option<String> {
+        match AnyStatement::one(sql).ok()? {
+            AnyStatement::Cursor(CursorStatement::Declare(declared)) => Some(declared.sql),
+            _ => None,
+        }
+    }
+
+    /// Runs a DECLARE whose query, [prepared](Self::declared_query), has these values.
+    ///
+    /// # Errors
+    /// As [`Session::run`] and [`Prepared::run`].
+    pub fn declare_with(&self, sql: &str, query: &Prepared, values: &[ScalarValue]) -> Result<Outcome> {
+        not_on_a_worker()?;
+        self.inner.statements.count(|| {
+            self.carry_out(&label(sql), None, &|running, settings| {
+                told_of(running, || sql.to_string());
+                let parsed = AnyStatement::one(sql)?;
+                allowed::check(&parsed, running)?;
+                let AnyStatement::Cursor(of) = parsed else {
+                    return Err(Error::Internal("a DECLARE that is none".into()));
+                };
+                self.cursor(of, |_, _| query.template.start(values, Arc::clone(running), settings))
+            })
+        })
     }
 
     /// The value of a text, read as SQL's `CAST('text' AS type)` does.
@@ -287,7 +314,12 @@ fn types_of_casts(sql: &str, running: &Arc<RunningStatement>) -> Result<HashMap<
         let Some(place) = name.trim_start_matches('$').parse::<usize>().ok().and_then(|n| n.checked_sub(1)) else {
             return ControlFlow::Continue(());
         };
-        match types::parse(&data_type.to_string(), running) {
+        let text = data_type.to_string();
+        let parsed = match text.eq_ignore_ascii_case("oid") {
+            true => Ok(DataType::UInt32),
+            false => types::parse(&text, running),
+        };
+        match parsed {
             Ok(data_type) => {
                 let known = found.entry(place).or_insert_with(|| Some(data_type.clone()));
                 known.take_if(|known| *known != data_type);

@@ -10,6 +10,9 @@ use arrow::datatypes::Field;
 /// The key of a field's metadata under which the name of its type stands, as PostgreSQL's catalog has it: `oid`.
 pub const TYPE: &str = "nearside.type";
 
+/// The type of functions' names, which the catalog shows where PostgreSQL keeps their numbers.
+pub(crate) const REGPROC: &str = "regproc";
+
 /// The metadata of a field of such a type.
 pub(crate) fn metadata(name: &str) -> HashMap<String, String> {
     HashMap::from([(TYPE.to_string(), name.to_string())])

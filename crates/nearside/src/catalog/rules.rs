@@ -249,7 +249,8 @@ impl RowRules {
                     (&table.schema, &table.table),
                     schema.fields().iter().map(|field| field.name().clone()),
                     without,
-                ));
+                )
+                .of_constraint((&table.schema, &table.table), &check.name));
             }
         }
         Ok(())

@@ -165,6 +165,20 @@ pub struct Message {
     text: String,
     code: Option<SqlState>,
     shows: Option<Box<ShownValues>>,
+    about: Option<Box<About>>,
+}
+
+/// What a sentence is about, by its names, as clients are told beside it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The table's schema.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+    /// The column, if it is one.
+    pub column: Option<String>,
+    /// The constraint, or the unique index, that does not hold.
+    pub constraint: Option<String>,
 }
 
 /// Values of a table that a sentence shows.
@@ -181,13 +195,13 @@ pub(crate) struct ShownValues {
 impl Message {
     /// A sentence of a kind.
     pub fn new(code: SqlState, text: impl Into<String>) -> Message {
-        Message { text: text.into(), code: Some(code), shows: None }
+        Message { text: text.into(), code: Some(code), shows: None, about: None }
     }
 
     /// A sentence of another library's: its code is told by its words.
     pub(crate) fn of(text: impl Into<String>) -> Message {
         let text = text.into();
-        Message { code: of_sentence(&text), text, shows: None }
+        Message { code: of_sentence(&text), text, shows: None, about: None }
     }
 
     /// Which values of which table it shows, if it does.
@@ -206,11 +220,21 @@ impl Message {
     pub(crate) fn showing(self, shows: ShownValues) -> Message {
         Message { shows: Some(Box::new(shows)), ..self }
     }
+
+    /// What it is about, where that has names.
+    pub(crate) fn about(&self) -> Option<&About> {
+        self.about.as_deref()
+    }
+
+    /// The same about this.
+    pub(crate) fn naming(self, about: About) -> Message {
+        Message { about: Some(Box::new(about)), ..self }
+    }
 }
 
 impl From<String> for Message {
     fn from(text: String) -> Message {
-        Message { text, code: None, shows: None }
+        Message { text, code: None, shows: None, about: None }
     }
 }
 

@@ -12,6 +12,21 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
     (&["make_timestamptz"], "cast make_timestamp(..) to TIMESTAMPTZ"),
     (&["timeofday"], "use clock_timestamp()"),
+    (
+        &[
+            "pg_advisory_lock",
+            "pg_advisory_lock_shared",
+            "pg_advisory_unlock",
+            "pg_advisory_unlock_shared",
+            "pg_advisory_xact_lock",
+            "pg_advisory_xact_lock_shared",
+            "pg_try_advisory_lock",
+            "pg_try_advisory_lock_shared",
+            "pg_try_advisory_xact_lock",
+            "pg_try_advisory_xact_lock_shared",
+        ],
+        "there are no locks of numbers; lock a row that stands for the number by SELECT .. FOR UPDATE",
+    ),
     (&["pg_sleep_for", "pg_sleep_until"], "use pg_sleep(seconds)"),
     (
         &["area", "center", "diagonal", "diameter", "height", "npoints", "point", "circle"],

@@ -19,7 +19,7 @@ use files::{FileError, FileErrorKind};
 use numa::MemoryError;
 use storage::{Interruption, StoreError};
 
-use crate::error::codes::{Message, ShownValues, SqlState};
+use crate::error::codes::{About, Message, ShownValues, SqlState};
 use crate::error::names::nearest;
 use crate::error::words::in_sql;
 
@@ -179,6 +179,33 @@ impl Error {
     /// An error of a value, or of what a statement meets.
     pub(crate) fn execution(code: SqlState, message: impl Into<String>) -> Error {
         Error::Execution(Message::new(code, message))
+    }
+
+    /// The same, about a constraint of a table.
+    pub(crate) fn of_constraint(self, (schema, table): (&str, &str), constraint: &str) -> Error {
+        let (schema, table) = (schema.into(), table.into());
+        self.naming(About { schema, table, column: None, constraint: Some(constraint.into()) })
+    }
+
+    /// The same, about a column of a table.
+    pub(crate) fn of_column(self, (schema, table): (&str, &str), column: &str) -> Error {
+        let (schema, table) = (schema.into(), table.into());
+        self.naming(About { schema, table, column: Some(column.into()), constraint: None })
+    }
+
+    fn naming(self, about: About) -> Error {
+        match self {
+            Error::Execution(message) => Error::Execution(message.naming(about)),
+            other => other,
+        }
+    }
+
+    /// The table that it is about, and the column or the constraint, where rows break what the table says.
+    pub fn about(&self) -> Option<&About> {
+        match self {
+            Error::Execution(message) => message.about(),
+            _ => None,
+        }
     }
 
     /// An error of the state that a transaction is in.

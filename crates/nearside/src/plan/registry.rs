@@ -322,6 +322,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
             "session_user",
             "user",
             "version",
+            "pg_advisory_unlock_all",
             "pg_backend_pid",
             "pg_is_in_recovery",
             "pg_typeof",

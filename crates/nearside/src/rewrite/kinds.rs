@@ -17,6 +17,7 @@ use datafusion_expr::utils::{conjunction, disjunction};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
 use datafusion_functions::core::get_field;
 
+use crate::catalog::named_types::{REGPROC, name_of};
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::functions::uuids::UUID;
@@ -155,6 +156,7 @@ fn is_arithmetic(op: Operator) -> bool {
 
 /// What is compared with each other; `how` names the comparison.
 fn compared(all: &mut [&mut Expr], how: &str, schema: &DFSchema) -> Result<bool> {
+    let changed = no_function(all, schema);
     if let Some((first, other)) = strangers(all, schema) {
         let place = match all {
             [left, right] if how != "IN" && (how.len() <= 2 || how.starts_with("IS")) => {
@@ -164,7 +166,29 @@ fn compared(all: &mut [&mut Expr], how: &str, schema: &DFSchema) -> Result<bool>
         };
         return Err(incomparable(&place, &first, &other));
     }
-    take_type(all, schema)
+    Ok(take_type(all, schema)? || changed)
+}
+
+/// Beside a column of functions 0 stands for none, which it shows as `-`.
+fn no_function(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let zero = ScalarValue::Int64(Some(0));
+    let is_zero = |expr: &Expr| match expr {
+        Expr::Literal(value, _) if value.data_type().is_integer() => {
+            value.cast_to(&DataType::Int64).is_ok_and(|n| n == zero)
+        }
+        _ => false,
+    };
+    let is_function = |expr: &Expr| {
+        matches!(expr, Expr::Column(_))
+            && expr.to_field(schema).is_ok_and(|(_, field)| name_of(&field) == Some(REGPROC))
+    };
+    if !all.iter().any(|expr| is_zero(expr)) || !all.iter().any(|expr| is_function(expr)) {
+        return false;
+    }
+    for expr in all.iter_mut().filter(|expr| is_zero(expr)) {
+        **expr = lit("-");
+    }
+    true
 }
 
 /// What becomes one value.

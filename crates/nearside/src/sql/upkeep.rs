@@ -51,7 +51,7 @@ pub(super) enum Kept {
 pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Kept>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
     let Some(Token::Word(word)) = first.map(|token| &token.token) else { return Ok(None) };
-    const OURS: [&str; 6] = ["vacuum", "analyze", "discard", "reset", "deallocate", "unlisten"];
+    const OURS: [&str; 8] = ["vacuum", "analyze", "discard", "reset", "deallocate", "unlisten", "listen", "notify"];
     let Some(which) = OURS.into_iter().find(|own| word.quote_style.is_none() && word.value.eq_ignore_ascii_case(own))
     else {
         return Ok(None);
@@ -99,6 +99,12 @@ fn given_up(statement: &str, parser: &mut Parser<'_>) -> Result<Option<GivenUp>>
         "unlisten" => {
             let message = "UNLISTEN of a channel is not supported: nothing listens; UNLISTEN * says so";
             return Err(Error::Unsupported(message.into()));
+        }
+        "listen" | "notify" => {
+            let statement = statement.to_uppercase();
+            let message =
+                format!("{statement} is not supported: no session hears of another; ask a table now and then");
+            return Err(Error::Unsupported(message));
         }
         _ => {
             let kinds = [

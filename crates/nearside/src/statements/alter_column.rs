@@ -121,7 +121,8 @@ pub(super) fn not_null(table: &mut TableEntry, column: &str, running: &Arc<Runni
         return Err(Error::execution(
             SqlState::NotNullViolation,
             format!("column '{column}' of table '{}' has NULLs", table.name.shown()),
-        ));
+        )
+        .of_column((&table.name.schema, &table.name.table), column));
     }
     table.base = Arc::new(table.base.with_column_nullable(place, false)?);
     Ok(())

@@ -17,6 +17,7 @@ use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use sqlparser::ast::{AlterTable, AlterTableOperation, Statement, TableConstraint};
 
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::lengths::told;
 use crate::catalog::made_functions::called;
 use crate::catalog::path::is_temporary;
 use crate::catalog::placement::spec::Spec;
@@ -230,7 +231,7 @@ fn read_by_casts(
 pub(crate) fn columns_to_fill(name: &Name, columns: &[String], running: &RunningStatement) -> Result<Schema> {
     let table = running.catalog.table(name)?;
     allowed::check_fill(name, columns, running)?;
-    Ok(table.base.schema.project(&target_columns(table, columns)?)?)
+    Ok(told(&table.base.schema, &table.lengths).project(&target_columns(table, columns)?)?)
 }
 
 fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {

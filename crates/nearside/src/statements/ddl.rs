@@ -485,7 +485,8 @@ fn add_column(
                 "column '{}' does not allow NULL, and the table's {rows} rows need a value for it; give a DEFAULT",
                 field.name()
             ),
-        ));
+        )
+        .of_column((&table.name.schema, &table.name.table), field.name()));
     }
     let value = value.filter(|v| !v.is_null(0));
     let placement = table.placement.with_column(field.name());

@@ -52,7 +52,8 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> R
                     index.columns.join(", "),
                     values = shown(&values)
                 ),
-            ));
+            )
+            .of_constraint((&table_name.schema, &table_name.table), &index.name));
         }
         let _ahead = running.home.ahead(&changed.table().base)?;
         running.check()?;

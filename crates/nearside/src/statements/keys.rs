@@ -104,6 +104,7 @@ pub(crate) fn duplicate_error(table: &Name, index: &IndexEntry, values: &str) ->
         index.columns.iter().cloned(),
         without,
     )
+    .of_constraint((&table.schema, &table.table), &index.name)
 }
 
 /// The values that two rows have in the columns of an index, the first of each column.

@@ -250,7 +250,8 @@ fn came(
                     key.name,
                     key.columns.join(", ")
                 ),
-            ));
+            )
+            .of_constraint((&child.name.schema, &child.name.table), &key.name));
         }
     }
     let rows = distinct(rows)?;
@@ -306,6 +307,7 @@ fn violated(child: &TableEntry, key: &ForeignKey, parent: &TableEntry, values: &
         key.columns.iter().cloned(),
         format!("a row of table '{of_child}' violates foreign key '{}': table '{of_parent}' has no such row", key.name),
     )
+    .of_constraint((&child.name.schema, &child.name.table), &key.name)
 }
 
 /// For each key the row of the table that is referred to which has it.
@@ -384,7 +386,8 @@ fn follow(
                 (&parent.name.schema, &parent.name.table),
                 key.to_columns.iter().cloned(),
                 without,
-            ))
+            )
+            .of_constraint((&child.name.schema, &child.name.table), &key.name))
         }
         OnChange::Cascade if !by_update => as_small_writer(&child.name, running, |child, running| {
             child.load_all(running)?;

@@ -73,11 +73,12 @@ pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBa
 }
 
 fn null_in(column: &str, table: &Name) -> Error {
-    let table = table.shown();
+    let shown = table.shown();
     Error::execution(
         SqlState::NotNullViolation,
-        format!("column '{column}' of table '{table}' does not allow NULL, and a row has none for it"),
+        format!("column '{column}' of table '{shown}' does not allow NULL, and a row has none for it"),
     )
+    .of_column((&table.schema, &table.table), column)
 }
 
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 use futures::FutureExt;
 use nearside::pg_types::{self as types, Declared};
-use nearside::{Outcome, Prepared, ScalarValue, Session};
+use nearside::{Outcome, Position, Prepared, ScalarValue, Session};
 
 use super::rows::{Rows, Sent, columns_of};
 use super::transactions::in_failed;
-use super::{Connection, Result};
+use super::{Connection, Failure, Result};
 use crate::fault::{Fault, codes};
 use crate::statement::Kind;
 use crate::values::read::Parameter;
@@ -91,7 +91,7 @@ impl Connection {
         self.skips = false;
         self.has_executed = false;
         match self.commit_implicit().await {
-            Err(super::Failure::Fault(fault)) => self.failed(&fault, None).await?,
+            Err(Failure::Fault(fault)) => self.failed(&fault, None).await?,
             done => done?,
         }
         if self.session.transaction().is_none() {
@@ -102,6 +102,15 @@ impl Connection {
 
     async fn parse(&mut self, parse: Parse) -> Result<()> {
         let Parse { name, sql, types } = parse;
+        let mut start = Position { line: 1, column: 1 };
+        match self.parse_text(name, &sql, &types, &mut start).await {
+            Err(Failure::Fault(fault)) => Err(fault.placed(&sql, start).into()),
+            done => done,
+        }
+    }
+
+    /// Has `start` be where the statement begins.
+    async fn parse_text(&mut self, name: String, sql: &str, types: &[u32], start: &mut Position) -> Result<()> {
         if !name.is_empty() {
             if self.statements.contains_key(&name) {
                 let message = format!("prepared statement \"{name}\" already exists");
@@ -110,19 +119,23 @@ impl Connection {
             check_limit(self.statements.len(), "prepared statements")?;
         }
         self.statements.remove("");
-        let mut pieces = self.pieces(&sql).await?;
+        let mut pieces = self.pieces(sql).await?;
         if pieces.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Fault::new(codes::SYNTAX_ERROR, message).into());
         }
-        let sql = pieces.pop().map_or_else(String::new, |piece| piece.sql);
+        let sql = pieces.pop().map_or_else(String::new, |piece| {
+            *start = piece.start;
+            piece.sql
+        });
         let kind = Kind::of(&sql)?;
         self.check_usable(&kind)?;
-        let text = sql.clone();
-        let of = kind.clone();
-        let told = match kind == Kind::Query && self.session.is_parsed(&text, &declared(&types)?) {
-            true => told_of(&self.session, &text, &of, &types)?,
-            false => self.blocking(move |session| told_of(session, &text, &of, &types)).await??,
+        let told = match kind == Kind::Query && self.session.is_parsed(&sql, &declared(types)?) {
+            true => told_of(&self.session, &sql, &kind, types)?,
+            false => {
+                let (text, of, types) = (sql.clone(), kind.clone(), types.to_vec());
+                self.blocking(move |session| told_of(session, &text, &of, &types)).await??
+            }
         };
         let Told { prepared, parameters, columns } = told;
         let statement = Statement { sql, kind, prepared, parameters, columns };
@@ -342,6 +355,11 @@ impl Connection {
                     self.blocking(move |_| prepared.run(&values)).await??
                 }
             },
+            // A DECLARE, whose query was prepared.
+            (Kind::Other(_), Some(query)) => {
+                let (sql, query) = (statement.sql.clone(), query.clone());
+                self.blocking(move |session| session.declare_with(&sql, &query, &values)).await??
+            }
             _ => {
                 let sql = statement.sql.clone();
                 self.blocking(move |session| session.run(&sql)).await??
@@ -382,6 +400,16 @@ fn told_of(session: &Session, sql: &str, kind: &Kind, types: &[u32]) -> Result<T
         Kind::Other(word) if word == "fetch" => {
             without(session.fetched_columns(sql).map_or(Columns::None, Columns::Known))
         }
+        Kind::Other(word) if word == "declare" => match session.declared_query(sql) {
+            Some(query) => {
+                let told = told_of_query(session, &query, types)?;
+                match told.parameters.is_empty() {
+                    true => without(Columns::None),
+                    false => Told { columns: Columns::None, ..told },
+                }
+            }
+            None => without(Columns::None),
+        },
         Kind::Other(word) if ["show", "explain", "describe", "desc"].contains(&word.as_str()) => {
             without(Columns::WhenRun)
         }

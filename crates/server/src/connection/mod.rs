@@ -236,6 +236,8 @@ impl Connection {
             hint: None,
             context: None,
             position: None,
+            about: None,
+            routine: None,
         });
     }
 

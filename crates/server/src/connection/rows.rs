@@ -87,7 +87,11 @@ impl Rows {
         let schema = stream.schema();
         let mut formats: Vec<Format> = (0..schema.fields().len()).map(|place| format_of(formats, place)).collect();
         if let Some(told) = told {
-            let changed = || Err(Fault::new(codes::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            // Drivers that keep statements prepare this one anew, by the name of the routine.
+            let changed = || {
+                let fault = Fault::new(codes::FEATURE_NOT_SUPPORTED, "cached plan must not change result type");
+                Err(Fault { routine: Some("RevalidateCachedQuery"), ..fault })
+            };
             if told.fields().len() != schema.fields().len() {
                 return changed();
             }

@@ -85,12 +85,17 @@ impl BinaryReader {
         Ok(Some(places.into_iter().map(|place| place.map(|place| &self.buffer[place])).collect()))
     }
 
-    /// Whether the end was seen.
+    /// Whether it may end here: behind its mark, or, as PostgreSQL has it, behind a row.
     ///
     /// # Errors
-    /// It was not.
+    /// It may not.
     pub fn end(&self) -> Result<(), Fault> {
-        if self.has_ended { Ok(()) } else { Err(bad("unexpected EOF in COPY data")) }
+        match (self.has_ended, self.has_begun) {
+            (true, _) => Ok(()),
+            (false, true) if self.start == self.buffer.len() => Ok(()),
+            (false, true) => Err(bad("unexpected EOF in COPY data")),
+            (false, false) => Err(bad("COPY file signature not recognized")),
+        }
     }
 
     /// Where the rows that were not taken begin.
@@ -155,5 +160,13 @@ mod tests {
         let mut reader = BinaryReader::default();
         reader.push(b"PGCOPX").unwrap();
         assert!(reader.next().is_err() && reader.end().is_err());
+        // Some clients send no mark at the end.
+        for (length, may_end) in [(data.len() - 2, true), (data.len() - 1, false), (data.len() - 3, false), (19, true)]
+        {
+            let mut reader = BinaryReader::default();
+            reader.push(&data[..length]).unwrap();
+            while reader.next().unwrap().is_some() {}
+            assert_eq!(reader.end().is_ok(), may_end, "{length}");
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What the server sends, put together in a buffer.
 
+use nearside::About;
+
 use super::Format;
 
 /// The state of a session's transaction, as each `ReadyForQuery` tells it.
@@ -43,6 +45,10 @@ pub struct Report {
     pub context: Option<String>,
     /// Which character of the client's text it is about, counted from 1.
     pub position: Option<u64>,
+    /// The table that it is about, and the column or the constraint.
+    pub about: Option<About>,
+    /// What PostgreSQL calls the place in its source.
+    pub routine: Option<&'static str>,
 }
 
 /// Messages that are not sent yet.
@@ -198,6 +204,19 @@ fn fields(report: &Report, to: &mut Vec<u8>) {
     }
     if let Some(context) = &report.context {
         field(b'W', context);
+    }
+    if let Some(about) = &report.about {
+        field(b's', &about.schema);
+        field(b't', &about.table);
+        if let Some(column) = &about.column {
+            field(b'c', column);
+        }
+        if let Some(constraint) = &about.constraint {
+            field(b'n', constraint);
+        }
+    }
+    if let Some(routine) = report.routine {
+        field(b'R', routine);
     }
     to.push(0);
 }

@@ -1,8 +1,8 @@
 //! The extended protocol.
 
 use crate::wire::{
-    Wire, bind, close, code, completed, describe, execute, flush, parse, raw_rows, rows, run, server, shown, status,
-    sync, tags,
+    Wire, bind, close, code, completed, describe, execute, field, flush, parse, raw_rows, rows, run, server, shown,
+    status, sync, tags,
 };
 
 fn said(wire: &mut Wire, messages: &[Vec<u8>]) -> Vec<(u8, Vec<u8>)> {
@@ -246,4 +246,70 @@ fn transactions_go_through_both_protocols() {
     // What does not go into a transaction commits by itself.
     let all = said(&mut wire, &[run("CHECKPOINT"), flush(), sync()]);
     assert_ne!(status(&all), 'T', "{}", shown(&all));
+}
+
+#[test]
+fn cursors_are_declared_with_parameters() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    wire.query("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3), (4); BEGIN");
+    let declare = "DECLARE c SCROLL CURSOR FOR SELECT a FROM t WHERE a > $1 ORDER BY a";
+    let all = said(
+        &mut wire,
+        &[
+            parse("", declare, &[]),
+            describe(b'S', ""),
+            bind("", "", &[1], &[Some(&1_i32.to_be_bytes())], &[]),
+            execute("", 0),
+            sync(),
+        ],
+    );
+    assert_eq!((tags(&all), completed(&all)), ("1tn2CZ".into(), vec!["DECLARE CURSOR".into()]), "{}", shown(&all));
+    assert_eq!(all[1].1, [0, 1, 0, 0, 0, 23]);
+    assert_eq!(wire.rows("FETCH 2 FROM c"), [[Some("2".into())], [Some("3".into())]]);
+    // A value is missing; a text is none of the type.
+    let all = said(&mut wire, &[parse("", &declare.replace(" c ", " d "), &[]), bind("", "", &[], &[], &[]), sync()]);
+    assert_eq!(code(&all), "08P01");
+    wire.query("ROLLBACK; BEGIN");
+    let given: [Option<&[u8]>; 1] = [Some(b"x")];
+    let all = said(&mut wire, &[parse("", declare, &[]), bind("", "", &[], &given, &[]), sync()]);
+    assert_eq!(code(&all), "22P02");
+    wire.query("ROLLBACK");
+    let given: [Option<&[u8]>; 1] = [Some(b"1")];
+    let all = said(&mut wire, &[parse("", declare, &[]), bind("", "", &[], &given, &[]), execute("", 0), sync()]);
+    assert_eq!(code(&all), "25P01", "{}", shown(&all));
+}
+
+#[test]
+fn errors_name_what_they_are_about() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    wire.query(
+        "CREATE TABLE p (a INT PRIMARY KEY); \
+         CREATE TABLE t (a INT PRIMARY KEY, b INT NOT NULL CONSTRAINT small CHECK (b < 10), \
+         c INT CONSTRAINT of_p REFERENCES p); INSERT INTO t VALUES (1, 1, NULL)",
+    );
+    for (sql, table, column, constraint) in [
+        ("INSERT INTO t VALUES (1, 1, NULL)", "t", "", "t_pkey"),
+        ("INSERT INTO t SELECT 1, 1", "t", "", "t_pkey"),
+        ("INSERT INTO t VALUES (2, NULL, NULL)", "t", "b", ""),
+        ("INSERT INTO t VALUES (2, 11, NULL)", "t", "", "small"),
+        ("UPDATE t SET b = 11", "t", "", "small"),
+        ("INSERT INTO t VALUES (2, 1, 5)", "t", "", "of_p"),
+        ("CREATE UNIQUE INDEX i ON t ((1))", "", "", ""),
+    ] {
+        let all = wire.query(sql);
+        let told = |letter: u8| field(&all, b'E', letter);
+        let expected = [table, column, constraint].map(String::from);
+        assert_eq!([told(b't'), told(b'c'), told(b'n')], expected, "{sql}: {}", shown(&all));
+        assert_eq!(told(b's'), if table.is_empty() { "" } else { "public" }, "{sql}");
+    }
+    // A statement that is prepared has its place too, in the client's text.
+    let all = said(&mut wire, &[parse("", "\n SELECT a,\n  nowhere FROM t", &[]), sync()]);
+    assert_eq!((code(&all).as_str(), field(&all, b'E', b'P').as_str()), ("42703", "15"), "{}", shown(&all));
+    // Drivers look for this name before they prepare a statement anew.
+    said(&mut wire, &[parse("s", "SELECT * FROM p", &[]), sync()]);
+    wire.query("ALTER TABLE p ADD COLUMN d INT");
+    let all = said(&mut wire, &[bind("", "s", &[], &[], &[]), execute("", 0), sync()]);
+    assert_eq!(field(&all, b'E', b'R'), "RevalidateCachedQuery", "{}", shown(&all));
 }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     Expr, FunctionArg, Ident, ObjectName, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    VisitorMut,
+    Value, VisitorMut,
 };
 
 use super::super::calls::call;
@@ -128,9 +128,12 @@ fn rename_reference(factor: &mut TableFactor, names: &Names<'_>) {
     alias.get_or_insert_with(|| named(&written));
 }
 
-/// A function in FROM whose arguments are columns is a query of its own for each row.
+/// A function in FROM whose arguments are columns is a query of its own for each row, and so is a series up to a
+/// parameter: it has no value when the query is planned.
 fn as_lateral(factor: &mut TableFactor) -> Result<()> {
     let reads = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    let varies =
+        |expr: &Expr| reads(expr) || matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)));
     let calls = match factor {
         TableFactor::UNNEST { array_exprs, with_offset: false, with_ordinality: false, .. } => {
             if !array_exprs.iter().any(|list| is_any_outside(list, &reads)) {
@@ -139,7 +142,7 @@ fn as_lateral(factor: &mut TableFactor) -> Result<()> {
             array_exprs.iter().map(|list| call("unnest", vec![list.clone()])).collect::<Vec<_>>()
         }
         TableFactor::Table { name, args: Some(args), with_ordinality: false, .. } => {
-            if !args.args.iter().any(|argument| is_any_outside(argument, &reads)) {
+            if !args.args.iter().any(|argument| is_any_outside(argument, &varies)) {
                 return Ok(());
             }
             vec![series(name, &args.args)?]

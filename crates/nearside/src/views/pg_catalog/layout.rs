@@ -11,7 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 
-use crate::catalog::named_types::metadata;
+use crate::catalog::named_types::{REGPROC, metadata};
 use crate::error::{Error, Result};
 
 const COLUMNS: &str = include_str!("columns.txt");
@@ -146,7 +146,7 @@ fn field(name: &str, of: &str) -> Field {
     let list = |element| T::List(Arc::new(Field::new_list_field(element, true)));
     let data_type = match of {
         "oid" => return Field::new(name, T::UInt32, true).with_metadata(metadata("oid")),
-        "name" | "\"char\"" => return Field::new(name, T::Utf8View, true).with_metadata(metadata(of)),
+        "name" | "\"char\"" | REGPROC => return Field::new(name, T::Utf8View, true).with_metadata(metadata(of)),
         "int2vector" => return Field::new(name, list(T::Int16), true).with_metadata(metadata(of)),
         "oidvector" => return Field::new(name, list(T::UInt32), true).with_metadata(metadata(of)),
         "boolean" => T::Boolean,
