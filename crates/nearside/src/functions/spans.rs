@@ -165,7 +165,9 @@ fn scaled_by(interval: IntervalMonthDayNano, scale: impl Fn(f64) -> f64) -> Opti
     let carried = (more_seconds / DAY_SECONDS).trunc();
     let days = days.checked_add(whole(more_days)?)?.checked_add(whole(carried)?)?;
     let rest = more_seconds - carried * DAY_SECONDS;
-    let nanoseconds = (scale(interval.nanoseconds as f64) + rest * SECOND as f64).round_ties_even();
+    // To microseconds, which PostgreSQL's intervals have.
+    let microseconds = (scale(interval.nanoseconds as f64) + rest * SECOND as f64) / 1e3;
+    let nanoseconds = microseconds.round_ties_even() * 1e3;
     let fits = nanoseconds >= i64::MIN as f64 && nanoseconds < i64::MAX as f64;
     fits.then_some(IntervalMonthDayNano { months, days, nanoseconds: nanoseconds as i64 })
 }

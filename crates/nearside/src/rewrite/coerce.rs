@@ -32,7 +32,7 @@ use crate::functions::letters::with_letters;
 use crate::functions::patterns::in_operator;
 use crate::functions::round;
 use crate::functions::uuids::UUID;
-use crate::rewrite::casts::PlainCasts;
+use crate::rewrite::casts::{PlainCasts, keys};
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::days;
@@ -148,7 +148,22 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
     let name = |expr: &&Expr| (!matches!(expr, Expr::GroupingSet(_))).then(|| expr.schema_name().to_string());
     let names: Vec<Option<String>> = outputs.iter().map(name).collect();
     let mut place = 0;
-    let rewritten = plan.map_expressions(|expr| {
+    let rewritten = plan.map_expressions(|mut expr| {
+        // The names are those of what is in the sets.
+        if let Expr::GroupingSet(sets) = &mut expr {
+            let mut transformed = false;
+            for key in keys(sets) {
+                let name = key.schema_name().to_string();
+                let rewritten = std::mem::take(key).transform_up(|e| met(e, &schema))?;
+                transformed |= rewritten.transformed;
+                *key = match rewritten.transformed && rewritten.data.schema_name().to_string() != name {
+                    true => rewritten.data.alias(name),
+                    false => rewritten.data,
+                };
+            }
+            place += 1;
+            return Ok(Transformed::new_transformed(expr, transformed));
+        }
         let rewritten = expr.transform_up(|e| met(e, &schema))?;
         // Columns are named after their expressions, which a cast would change.
         let name = names.get(place).and_then(Option::as_ref);

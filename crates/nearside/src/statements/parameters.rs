@@ -10,10 +10,8 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Projection, WriteOp, cas
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
-use crate::functions::reading::read_one;
-use crate::functions::texts::nested::is_list;
+use crate::functions::reading::{for_arrow, is_read_here, read_one};
 use crate::functions::texts::{is_written_here, text_of_value};
-use crate::functions::uuids::UUID;
 use crate::rewrite::assigned::{is_assignable, put_into, written_rows};
 use crate::rewrite::kinds::exactly;
 use crate::run::prepare::{constants, params};
@@ -93,12 +91,19 @@ pub(crate) fn fitting(
     // A time of a zone is read from a text by the session's settings.
     let is_zoned = matches!(data_type, DataType::Timestamp(_, Some(_))) && text.is_some();
     if let Some(text) = text
-        && (*data_type == UUID || is_list(data_type))
+        && is_read_here(data_type)
+        && !is_zoned
+        && !data_type.is_numeric()
     {
-        // No cast of Arrow's reads these.
+        // As texts are read everywhere, which no cast of Arrow's does.
         return read_one(text, data_type).map(Some);
     }
     if is_declared || is_zoned {
+        let value = match text.filter(|_| is_zoned).map(|text| for_arrow(text, data_type)) {
+            Some(Ok(Some(text))) => &ScalarValue::Utf8View(Some(text)),
+            Some(Err((code, message))) => return Err(Error::plan(code, message)),
+            _ => value,
+        };
         let cast = Expr::Literal(value.clone(), None).cast_to(data_type, &DFSchema::empty())?;
         return Ok(constants(vec![cast], running)?.pop());
     }

@@ -312,12 +312,28 @@ impl Template {
         let mut digits = String::new();
         let mut is_negative = false;
         let mut has_point = false;
+        // No more digits are read than the template has.
+        let is_digit = |part: &Part| matches!(part, Part::Nine | Part::Zero);
+        let point = self.parts.iter().position(|part| *part == Part::Point);
+        let (before, behind) = self.parts.split_at(point.unwrap_or(self.parts.len()));
+        let [before, behind] = [before, behind].map(|parts| parts.iter().filter(|part| is_digit(part)).count());
+        let is_counted = !self.is_shifted && before + behind > 0;
+        let mut read = 0;
         for c in text.trim().chars() {
             match c {
-                '0'..='9' => digits.push(c),
+                '0'..='9' if is_counted && read >= if has_point { behind } else { before } => {
+                    if !has_point && point.is_some() {
+                        return None;
+                    }
+                }
+                '0'..='9' => {
+                    digits.push(c);
+                    read += 1;
+                }
                 '.' if has_point => return None,
                 '.' => {
                     has_point = true;
+                    read = 0;
                     digits.push('.');
                 }
                 '-' | '<' => is_negative = true,

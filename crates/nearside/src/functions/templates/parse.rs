@@ -165,6 +165,11 @@ pub(super) fn parts(template: &str) -> Vec<Part> {
             continue;
         }
         if let Some(behind) = ["FX", "fx", "TM", "tm"].iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+            // Names in a language are not filled with blanks; those here are English.
+            let is_name = ["mon", "day", "dy"]
+                .iter()
+                .any(|name| behind.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name)));
+            bare |= is_name && rest.starts_with(['T', 't']);
             rest = behind;
             continue;
         }
