@@ -40,7 +40,7 @@ use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
     AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, plan_statement,
-    set_config, split, statements, take_local, take_placement, take_rules, without_password,
+    set_config, split, statements, take_check_option, take_local, take_placement, take_rules, without_password,
 };
 use crate::stack::deep;
 use crate::statements::allowed;
@@ -59,7 +59,9 @@ use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, like, made_functions, materialized_views, merge, write, writing_with};
+use crate::statements::{
+    dml, lasting, like, made_functions, materialized_views, merge, views, write, writing_with,
+};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -389,6 +391,7 @@ impl Session {
         let placement = take_placement(&mut statement)?;
         let likeness = like::write_out(&mut statement, running)?;
         let rules = take_rules(&mut statement)?;
+        let check_option = take_check_option(&mut statement)?;
         let is_local = take_local(&mut statement);
         let (is_temporary, on_commit) = take_temporary(&mut statement);
         match &statement {
@@ -464,7 +467,7 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
                 // The planner's text is that of the statement as it was rewritten for it.
                 create.definition = Some(statement.to_string());
-                ddl::ddl(DdlStatement::CreateView(create), running).map(Outcome::Done)
+                views::create_view(create, check_option, running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, is_local, running, &key),

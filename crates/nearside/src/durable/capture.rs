@@ -142,7 +142,9 @@ fn schemas(state: &CatalogState) -> Vec<String> {
 /// What a name stands for that is no table of ours.
 fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
     match entry {
-        Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone() }),
+        Entry::View(view) => {
+            Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone(), check: view.check })
+        }
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
         Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
         Entry::Type(found) => Ok(What::Enum(EnumType::clone(&found.of))),

@@ -24,6 +24,7 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
+use crate::catalog::CheckOption;
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
 use crate::catalog::made_functions::MadeFunction;
@@ -124,7 +125,12 @@ pub(super) struct CommentOf {
 #[serde(rename_all = "snake_case")]
 pub(super) enum What {
     Table(Box<Table>),
-    View { sql: String, columns: Vec<String> },
+    View {
+        sql: String,
+        columns: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<CheckOption>,
+    },
     External(External),
     Sequence(Sequence),
     Enum(EnumType),

@@ -32,7 +32,7 @@ use crate::catalog::roles::Roles;
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange, RowRules};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, SequenceType, SequenceValues};
 use crate::catalog::user_types::{EnumType, TypeEntry};
-use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
+use crate::catalog::{CatalogState, CheckOption, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
     Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, QueryOf, Record, Rows,
     Rule, SegmentOf, Sequence, State, Table, What, read,
@@ -65,7 +65,7 @@ pub(super) struct Picture {
 #[derive(Debug)]
 enum Named {
     Table(u64),
-    View { sql: String, columns: Vec<String> },
+    View { sql: String, columns: Vec<String>, check: Option<CheckOption> },
     External(ExternalEntry),
     Sequence(u64),
     Enum(EnumType),
@@ -148,7 +148,7 @@ impl Picture {
         }
         for put in state.put {
             let named = match put.what {
-                What::View { sql, columns } => Named::View { sql, columns },
+                What::View { sql, columns, check } => Named::View { sql, columns, check },
                 What::External(external) => Named::External(external_of(external, blobs)?),
                 What::Sequence(sequence) => {
                     let id = sequence.id;
@@ -247,8 +247,8 @@ impl Picture {
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
             match named {
-                Named::View { sql, columns } => {
-                    state.put_view(name, Arc::new(ViewEntry { sql, columns, comments: Arc::default() }))?
+                Named::View { sql, columns, check } => {
+                    state.put_view(name, Arc::new(ViewEntry { sql, columns, check, comments: Arc::default() }))?
                 }
                 Named::External(files) => state.put_external(name, Arc::new(files))?,
                 Named::Sequence(id) => {

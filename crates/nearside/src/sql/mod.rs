@@ -31,6 +31,7 @@ mod bracketed;
 mod calls;
 mod casts;
 mod catalog_types;
+mod check_option;
 mod comments;
 mod complete;
 mod composed;
@@ -95,6 +96,7 @@ mod written_columns;
 mod written_with;
 
 pub(crate) use casts::CAST;
+pub(crate) use check_option::take_check_option;
 pub(crate) use comments::{CommentOn, Commented};
 pub(crate) use composed::is_known as is_composed;
 #[cfg(test)]
@@ -126,6 +128,7 @@ use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use roles::{RoleName, RoleOptions, RoleSetting, RoleStatement, without_password};
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
+pub(crate) use rows::gives_rows;
 pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
@@ -271,6 +274,7 @@ impl AnyStatement {
             return Ok(own);
         }
         let tokens = sequences::with_options_in_order(table_like::with_marks(tokens)?)?;
+        let (tokens, check_option) = check_option::without_words(tokens);
         let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;
@@ -296,6 +300,7 @@ impl AnyStatement {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().try_for_each(|statement| overriding::put(statement, overriding))?;
+            statements.iter_mut().try_for_each(|statement| check_option::put(statement, check_option))?;
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;

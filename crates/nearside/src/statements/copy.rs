@@ -34,7 +34,7 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
     AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, fresh_name, lengths, option_pairs,
-    plan_statement, quoted, statements, take_placement, take_rules,
+    plan_statement, quoted, statements, take_check_option, take_placement, take_rules,
 };
 use crate::statements::allowed;
 use crate::statements::comments;
@@ -49,7 +49,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::{ddl, made_functions, materialized_views, sequences, user_types};
+use crate::statements::{ddl, made_functions, materialized_views, sequences, user_types, views};
 use crate::tables::sources::GivenSource;
 
 /// The file of an exported database that holds its statements.
@@ -630,6 +630,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         other => other,
     };
     let rules = take_rules(&mut statement)?;
+    let check_option = take_check_option(&mut statement)?;
     let lengths = lengths(&statement, &running.plan_context())?;
     let columns = columns_of(&statement).to_vec();
     let text = statement.to_string();
@@ -642,7 +643,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         ),
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {
             create.definition = Some(text);
-            crate::statements::ddl::ddl(datafusion_expr::DdlStatement::CreateView(create), running)
+            views::create_view(create, check_option, running)
         }
         LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),

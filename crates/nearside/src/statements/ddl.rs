@@ -43,7 +43,7 @@ use crate::tables::stored::ROW_ID;
 /// What DataFusion's planner calls DDL.
 pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        DdlStatement::CreateView(create) => views::create_view(create, running),
+        DdlStatement::CreateView(create) => views::create_view(create, None, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
         DdlStatement::DropCatalogSchema(DropCatalogSchema { name, if_exists, cascade, .. }) => {
             let schema = match &name {

@@ -35,7 +35,8 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
         true => String::new(),
         false => format!(" ({})", self::columns(&view.columns)),
     };
-    format!("CREATE VIEW {}{columns} AS {}", name(view_name), view.sql)
+    let check = view.check.map(|check| format!(" WITH {} CHECK OPTION", check.sql())).unwrap_or_default();
+    format!("CREATE VIEW {}{columns} AS {}{check}", name(view_name), view.sql)
 }
 
 /// `CREATE MATERIALIZED VIEW`, and its indexes.

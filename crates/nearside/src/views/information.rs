@@ -12,11 +12,12 @@ use super::rows::Columns;
 use super::{constraints, functions, privileges};
 use crate::catalog::lengths::Length;
 use crate::catalog::rights::{May, Thing};
-use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, Name, TableEntry};
+use crate::catalog::{CATALOG, CatalogState, CheckOption, Entry, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
 use crate::plan::system::{Descriptions, TableDescription};
+use crate::plan::updatable::Updatable;
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
@@ -87,16 +88,31 @@ fn each<'a>(
     each.map(|(schema, name, of)| (schema.as_str(), name.as_str(), of))
 }
 
+fn yes(is_so: bool) -> Option<&'static str> {
+    Some(if is_so { "YES" } else { "NO" })
+}
+
+/// Whether a view shows a column of its table.
+fn has_columns(view: &Updatable) -> bool {
+    view.levels.iter().all(|level| level.columns.iter().any(|(_, column)| column.is_some()))
+}
+
 fn tables(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
-    let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
-    let rows: Vec<_> =
-        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
+    let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW", false));
+    let is_filled = |schema: &str, name: &str, table: &TableDescription| match table.is_view {
+        true => table.written.as_ref().is_some_and(has_columns),
+        false => state.table(&Name { schema: schema.into(), table: name.into() }).is_ok(),
+    };
+    let tables =
+        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table), is_filled(schema, name, table)));
+    let rows: Vec<_> = tables.chain(own).collect();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
         .text("table_type", rows.iter().map(|row| Some(row.2)))
+        .text("is_insertable_into", rows.iter().map(|row| yes(row.3)))
 }
 
 fn views(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
@@ -107,11 +123,26 @@ fn views(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         row.2.sql.clone().filter(|_| is_own)
     };
     let texts: Vec<Option<String>> = rows.iter().map(text).collect();
+    let is_written = |row: &(&str, &str, &TableDescription)| row.2.written.as_ref().is_some_and(has_columns);
+    let check = |row: &(&str, &str, &TableDescription)| {
+        let name = Name { schema: row.0.into(), table: row.1.into() };
+        match state.get(&name) {
+            Some(Entry::View(view)) => view.check.map_or("NONE", CheckOption::sql),
+            _ => "NONE",
+        }
+    };
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
         .text("definition", texts.iter().map(Option::as_deref))
+        .text("view_definition", texts.iter().map(Option::as_deref))
+        .text("check_option", rows.iter().map(|row| Some(check(row))))
+        .text("is_updatable", rows.iter().map(|row| yes(is_written(row))))
+        .text("is_insertable_into", rows.iter().map(|row| yes(is_written(row))))
+        .text("is_trigger_updatable", rows.iter().map(|_| yes(false)))
+        .text("is_trigger_deletable", rows.iter().map(|_| yes(false)))
+        .text("is_trigger_insertable_into", rows.iter().map(|_| yes(false)))
 }
 
 fn schemata(all: &Descriptions, state: &CatalogState) -> Columns {
@@ -137,6 +168,13 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
             table.schema.fields().iter().enumerate().map(move |(i, field)| (schema, name, i, field.as_ref()))
         })
         .collect();
+    let is_written = |row: &(&str, &str, usize, &Field)| {
+        let of = all.get(row.0).and_then(|tables| tables.get(row.1));
+        of.is_some_and(|of| match (&of.written, of.is_view) {
+            (Some(view), _) => view.column(row.3.name()).is_some(),
+            (None, is_view) => !is_view,
+        })
+    };
     let numeric = || rows.iter().map(|row| numeric(row.3.data_type()));
     let unknown = || rows.iter().map(|_| None::<u64>);
     let table = |row: &(&str, &str, usize, &Field)| {
@@ -180,6 +218,7 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         )
         .text("is_generated", each_of().map(|of| Some(if computed(of).is_some() { "ALWAYS" } else { "NEVER" })))
         .text("generation_expression", each_of().map(computed))
+        .text("is_updatable", rows.iter().map(|row| yes(is_written(row))))
 }
 
 /// A type under the name that PostgreSQL's catalog has for it.

@@ -72,9 +72,21 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         ("relispartition", false.into()),
         ("relrewrite", 0_u32.into()),
         ("relacl", if matches!(of.of, Of::Index(..)) { Value::Null } else { world.acl(&of.thing()) }),
+        ("reloptions", options(of)),
         ("relfrozenxid", Value::Null),
         ("relminmxid", Value::Null),
     ]
+}
+
+/// What is said of a view that is written.
+fn options(of: &Relation<'_>) -> Value {
+    match of.of {
+        Of::View(view) => match view.check {
+            Some(check) => Value::Texts(vec![format!("check_option={}", check.sql().to_lowercase())]),
+            None => Value::Null,
+        },
+        _ => Value::Null,
+    }
 }
 
 fn refers(table: &TableEntry, to: u64) -> bool {
