@@ -82,7 +82,9 @@ impl PreparedWrite {
         }
         let mut plans = vec![plan];
         if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
-            plans.extend(conflict::update_plan(table, &conflict, self.view(running)?.as_ref(), running)?.map(|(plan, _)| plan));
+            plans.extend(
+                conflict::update_plan(table, &conflict, self.view(running)?.as_ref(), running)?.map(|(plan, _)| plan),
+            );
         }
         if let Some(returning) = take_returning(&mut self.statement.clone()) {
             plans.push(returning::planned(&returning, self.view(running)?.as_ref(), running)?);

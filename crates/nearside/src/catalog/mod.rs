@@ -14,9 +14,11 @@
 //! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
 //! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].
 
+pub(crate) mod check_option;
 pub(crate) mod comments;
 pub(crate) mod defaults;
 pub(crate) mod delta;
+pub(crate) mod domains;
 pub(crate) mod index;
 pub(crate) mod journal;
 mod kinds;
@@ -58,9 +60,11 @@ use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::comments::Comments;
 use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::delta::{SmallStatement, TableDelta};
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, IndexedTable};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
@@ -170,31 +174,6 @@ pub(crate) struct ViewEntry {
     pub comments: Arc<Comments>,
 }
 
-/// Which rows that are written through a view it has to show afterwards.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum CheckOption {
-    /// All, as far as its own condition says.
-    Local,
-    /// All, also as far as conditions of the views say that it reads.
-    Cascaded,
-}
-
-impl CheckOption {
-    /// As SQL writes it.
-    pub(crate) fn sql(self) -> &'static str {
-        match self {
-            CheckOption::Local => "LOCAL",
-            CheckOption::Cascaded => "CASCADED",
-        }
-    }
-
-    /// What SQL's words say.
-    pub(crate) fn of(text: &str) -> Option<CheckOption> {
-        [CheckOption::Local, CheckOption::Cascaded].into_iter().find(|check| check.sql().eq_ignore_ascii_case(text))
-    }
-}
-
 /// A table that stays in files and is read by each statement.
 #[derive(Debug, Clone)]
 pub(crate) struct ExternalEntry {
@@ -221,6 +200,8 @@ pub(crate) enum Entry {
     Type(Arc<TypeEntry>),
     /// A function.
     Function(Arc<FunctionEntry>),
+    /// A domain.
+    Domain(Arc<DomainEntry>),
 }
 
 /// Everything that exists at one moment.
@@ -330,6 +311,12 @@ impl CatalogState {
                 format!("schema '{schema}' holds {} tables or views; drop them first, or use CASCADE", inside.len()),
             ));
         }
+        if let Some(user) = self.user_of_domains_in(schema) {
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("{user} is of a domain in schema '{schema}'; drop that first"),
+            ));
+        }
         for name in inside {
             self.remove(&name);
         }
@@ -370,6 +357,7 @@ impl CatalogState {
             table.indexes = Arc::new(index::named(&table.indexes, &name, taken)?);
         }
         table.forget_gone();
+        self.refresh_domains(&mut table);
         self.insert(name, Entry::Table(Arc::new(table)))
     }
 

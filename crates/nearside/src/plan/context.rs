@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::path::SearchPath;
 use crate::catalog::privileges::Privileges;
@@ -33,14 +34,13 @@ use crate::catalog::roles::PredefinedRole;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::user_types::EnumType;
-use crate::catalog::{
-    Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, TableEntry, ViewEntry,
-};
+use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::{self, Answers};
 use crate::functions::clock;
+use crate::functions::of_domains;
 use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
 use crate::functions::sleep;
@@ -199,7 +199,7 @@ impl PlanContext<'_> {
             Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
-            Some(Entry::Type(_) | Entry::Function(_)) => Err(self.catalog.not_found("table", &name)),
+            Some(Entry::Type(_) | Entry::Function(_) | Entry::Domain(_)) => Err(self.catalog.not_found("table", &name)),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
                 if let Some(may) = &may {
                     may.need_superuser(Some(PredefinedRole::ReadServerFiles), "read files of the server's machine")?;
@@ -283,9 +283,11 @@ impl PlanContext<'_> {
             let described = match entry {
                 // As in PostgreSQL, the standard does not know them.
                 Entry::Table(t) if t.materialized.is_some() => continue,
-                Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None, written: None },
+                Entry::Table(t) => {
+                    TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None, written: None }
+                }
                 // information_schema.sequences has them.
-                Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => continue,
+                Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) | Entry::Domain(_) => continue,
                 Entry::View(v) => {
                     let schema = views.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     let written = views.updatable(name).ok().and_then(Result::ok);
@@ -492,6 +494,18 @@ impl KnownTables for PlanContext<'_> {
         self.catalog.user_type(&name).map(|found| Some(Arc::clone(&found.of)))
     }
 
+    fn made_domain(&self, name: &ObjectName) -> Option<Arc<DomainEntry>> {
+        if !may_be_made(name) {
+            return None;
+        }
+        let reference = object_name_to_table_reference(name.clone(), true).ok()?;
+        let name = self.path.resolve(&reference, &self.catalog).ok()?;
+        match self.catalog.get(&name) {
+            Some(Entry::Domain(found)) => Some(Arc::clone(found)),
+            _ => None,
+        }
+    }
+
     fn made_function(&self, name: &ObjectName) -> Result<Option<Arc<MadeFunction>>> {
         let Ok(reference) = object_name_to_table_reference(name.clone(), true) else { return Ok(None) };
         let key = format!("{}()", reference.table());
@@ -592,9 +606,14 @@ impl ContextProvider for PlanContext<'_> {
         let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
         let of_catalog =
             || catalog_asked::is_asked(name).then(|| catalog_asked::function(name, self.answers())).flatten();
+        let of_domain = || {
+            let (_, domain) = self.catalog.domain_of(of_domains::domain_of(name)?)?;
+            Some(of_domains::function(self.catalog.rules_of_domain(domain)))
+        };
         let zone = self.planner.config_options().execution.time_zone.as_deref();
         let asked = counted
             .or_else(of_catalog)
+            .or_else(of_domain)
             .or_else(|| clock::of_statement(name, self.session.started, zone))
             .or_else(|| sleep::of_statement(name, || self.check_of_stop()))
             .or_else(|| self.system.session_function(name, self.planner, &self.session));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use sqlparser::ast::{self, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, TableFactor};
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::path::SearchPath;
-use crate::catalog::{CatalogState, CheckOption, Entry, Name, TableEntry, ViewEntry};
+use crate::catalog::{CatalogState, Entry, Name, TableEntry, ViewEntry};
 use crate::error::Result;
 use crate::plan::planner::Planner;
 use crate::sql::{AnyStatement, gives_rows, normalised, object_reference};

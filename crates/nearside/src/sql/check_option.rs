@@ -1,12 +1,12 @@
-//! `WITH [LOCAL | CASCADED] CHECK OPTION` behind the query of a view, which the parser does not read: the words are taken
-//! off, and kept as the option `check_option` of the view, which is another way to write it.
+//! `WITH [LOCAL | CASCADED] CHECK OPTION` behind the query of a view, which the parser does not read: the words are
+//! taken off, and kept as the option `check_option` of the view, which is another way to write it.
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{self, CreateTableOptions, Expr, Ident, SqlOption, Value};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::exclude::{is_word, solid};
-use crate::catalog::CheckOption;
+use crate::catalog::check_option::CheckOption;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 
@@ -16,8 +16,12 @@ const OPTION: &str = "check_option";
 /// The tokens of a statement without the words at its end, and what they said.
 pub(super) fn without_words(mut tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Option<CheckOption>) {
     let (places, words) = solid(&tokens);
-    let is_view = words.iter().take(5).any(|word| is_word(word, "VIEW")) && words.first().is_some_and(|first| is_word(first, "CREATE"));
-    let end = words.iter().rposition(|word| word.token != Token::SemiColon && word.token != Token::EOF).map_or(0, |last| last + 1);
+    let is_view = words.iter().take(5).any(|word| is_word(word, "VIEW"))
+        && words.first().is_some_and(|first| is_word(first, "CREATE"));
+    let end = words
+        .iter()
+        .rposition(|word| word.token != Token::SemiColon && word.token != Token::EOF)
+        .map_or(0, |last| last + 1);
     let is = |back: usize, wanted: &str| end.checked_sub(back).is_some_and(|at| is_word(words[at], wanted));
     if !is_view || !is(1, "OPTION") || !is(2, "CHECK") {
         return (tokens, None);
@@ -82,7 +86,10 @@ pub(super) fn of(options: &CreateTableOptions) -> Result<Option<CheckOption>> {
             None => String::new(),
         };
         let check = CheckOption::of(&text).ok_or_else(|| {
-            Error::plan(SqlState::InvalidParameterValue, format!("check_option is local or cascaded, and '{text}' is neither"))
+            Error::plan(
+                SqlState::InvalidParameterValue,
+                format!("check_option is local or cascaded, and '{text}' is neither"),
+            )
         })?;
         if found.replace(check).is_some() {
             return Err(Error::plan(SqlState::InvalidParameterValue, "check_option stands twice; leave one out"));

@@ -9,6 +9,7 @@ use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion_sql::parser::Statement;
 use sqlparser::ast;
 
+use crate::catalog::Entry;
 use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
@@ -51,6 +52,10 @@ pub(crate) fn dml(
     running: &Arc<RunningStatement>,
 ) -> Result<Outcome> {
     let name = running.resolve(&dml.table_name)?;
+    if matches!(running.catalog.get(&name), Some(Entry::View(_))) {
+        // TRUNCATE is for tables alone; what else writes a view writes the table that it reads.
+        running.catalog.table(&name)?;
+    }
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }

@@ -35,7 +35,8 @@ pub(crate) fn merge(merge: &Merge, running: &Arc<RunningStatement>) -> Result<Do
     let name = running.named(name)?;
     if let Some(Entry::View(_)) = running.catalog.get(&name) {
         return Err(Error::Unsupported(format!(
-            "MERGE into view '{}' is not supported; MERGE into the table that it reads, or use INSERT, UPDATE and DELETE",
+            "MERGE into view '{}' is not supported; MERGE into the table that it reads, or use INSERT, UPDATE and \
+             DELETE",
             name.shown()
         )));
     }

@@ -11,6 +11,7 @@ pub(crate) mod ddl;
 pub(crate) mod default_values;
 pub(crate) mod defaults;
 pub(crate) mod dml;
+pub(crate) mod domains;
 pub(crate) mod dropping;
 pub(crate) mod explain;
 mod given;

@@ -1,5 +1,5 @@
-//! Pairs of rows: one of a table, and beside it the one that was to be inserted and has its key. ON CONFLICT DO UPDATE is
-//! planned as an UPDATE of a table of them.
+//! Pairs of rows: one of a table, and beside it the one that was to be inserted and has its key. ON CONFLICT DO UPDATE
+//! is planned as an UPDATE of a table of them.
 
 use std::sync::Arc;
 

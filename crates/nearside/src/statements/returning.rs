@@ -26,8 +26,8 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{Returning, fresh_name, plan_statement};
-use crate::statements::parameters::with_values;
 use crate::statements::given::given;
+use crate::statements::parameters::with_values;
 use crate::statements::written_views::{ViewChecks, WrittenView};
 
 /// The query of RETURNING, as planned: its outputs over the rows of the tables that the statement names.

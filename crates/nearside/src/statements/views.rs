@@ -7,9 +7,10 @@ use datafusion_expr::CreateView;
 use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::Statement;
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::path::is_temporary;
 use crate::catalog::rights::Thing;
-use crate::catalog::{CatalogState, CheckOption, Entry, Name, ViewEntry};
+use crate::catalog::{CatalogState, Entry, Name, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};

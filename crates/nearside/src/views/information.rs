@@ -10,9 +10,11 @@ use datafusion_expr::TableSource;
 
 use super::rows::Columns;
 use super::{constraints, functions, privileges};
+use crate::catalog::check_option::CheckOption;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::lengths::Length;
 use crate::catalog::rights::{May, Thing};
-use crate::catalog::{CATALOG, CatalogState, CheckOption, Entry, INFORMATION_SCHEMA, Name, TableEntry};
+use crate::catalog::{CATALOG, CatalogState, Entry, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
@@ -21,7 +23,7 @@ use crate::plan::updatable::Updatable;
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
-const VIEWS: [&str; 19] = [
+const VIEWS: [&str; 21] = [
     "tables",
     "views",
     "columns",
@@ -41,6 +43,8 @@ const VIEWS: [&str; 19] = [
     "role_column_grants",
     "enabled_roles",
     "applicable_roles",
+    "domains",
+    "domain_constraints",
 ];
 
 /// The rows of a view; `None` where there is no such view.
@@ -69,6 +73,8 @@ pub(crate) fn table(
         "referential_constraints" => constraints::referential_constraints(state),
         "check_constraints" => constraints::check_constraints(state),
         "constraint_column_usage" => constraints::constraint_column_usage(state),
+        "domains" => domains(state),
+        "domain_constraints" => constraints::domain_constraints(state),
         "schemata" => schemata(all, state),
         "routines" => functions::routines(planner),
         "parameters" => functions::parameters(planner),
@@ -192,6 +198,11 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         table?.rules.generated.get(column).map(|computed| computed.text.to_string())
     };
     let length = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.lengths.get(column).cloned();
+    let domain_of =
+        |(column, table): (&String, Option<&Arc<TableEntry>>)| state.domain_of(table?.rules.domains.get(column)?.id);
+    let domain = |of| domain_of(of).map(|(name, _)| name);
+    // As PostgreSQL tells it of a domain that is over another.
+    let is_over = |of| domain_of(of).is_some_and(|(_, domain)| domain.over.is_some());
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
@@ -200,7 +211,13 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         .number("ordinal_position", rows.iter().map(|row| Some(row.2 as u64 + 1)))
         .text("column_default", each_of().map(default))
         .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
-        .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
+        .text(
+            "data_type",
+            rows.iter().zip(each_of()).map(|(row, of)| match is_over(of) {
+                true => Some("USER-DEFINED".to_string()),
+                false => Some(type_name(row.3.data_type(), length(of))),
+            }),
+        )
         .number(
             "character_maximum_length",
             each_of().map(|of| length(of).filter(|length| !length.is_of_type()).map(|length| length.chars as u64)),
@@ -219,6 +236,33 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         .text("is_generated", each_of().map(|of| Some(if computed(of).is_some() { "ALWAYS" } else { "NEVER" })))
         .text("generation_expression", each_of().map(computed))
         .text("is_updatable", rows.iter().map(|row| yes(is_written(row))))
+        .text("domain_catalog", each_of().map(|of| domain(of).map(|_| CATALOG)))
+        .text("domain_schema", each_of().map(|of| domain(of).map(|name| name.schema.clone())))
+        .text("domain_name", each_of().map(|of| domain(of).map(|name| name.table.clone())))
+}
+
+/// `domains`.
+fn domains(state: &CatalogState) -> Columns {
+    let rows: Vec<(&Name, &DomainEntry)> = state.domains().map(|(name, of)| (name, of.as_ref())).collect();
+    let numeric = || rows.iter().map(|row| numeric(row.1.field().data_type()));
+    let length = |row: &(&Name, &DomainEntry)| row.1.length().cloned();
+    let chars = |row: &(&Name, &DomainEntry)| length(row).filter(|of| !of.is_of_type()).map(|of| of.chars as u64);
+    Columns::default()
+        .text("domain_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("domain_schema", rows.iter().map(|row| Some(&row.0.schema)))
+        .text("domain_name", rows.iter().map(|row| Some(&row.0.table)))
+        .text(
+            "data_type",
+            rows.iter().map(|row| match row.1.over {
+                Some(_) => Some("USER-DEFINED".to_string()),
+                None => Some(type_name(row.1.field().data_type(), length(row))),
+            }),
+        )
+        .number("character_maximum_length", rows.iter().map(chars))
+        .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
+        .number("numeric_precision_radix", numeric().map(|n| n.map(|n| n.1)))
+        .number("numeric_scale", numeric().map(|n| n.and_then(|n| n.2)))
+        .text("domain_default", rows.iter().map(|row| row.1.default().map(|default| default.text.to_string())))
 }
 
 /// A type under the name that PostgreSQL's catalog has for it.

@@ -20,12 +20,13 @@ use datafusion_sql::parser::Statement;
 use sqlparser::ast::{self, FromTable, ObjectName, TableFactor, TableObject};
 use storage::TableVersion;
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::defaults::ColumnDefault;
 use crate::catalog::lengths::told;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::rights::Thing;
 use crate::catalog::rules::RowRules;
-use crate::catalog::{CheckOption, Entry, Name, TableEntry};
+use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
@@ -43,8 +44,9 @@ mod spine;
 
 pub(crate) use checks::ViewChecks;
 
-/// The number of a view that is written as if it were a table; no table has so high a one.
-const VIEW_ID: u64 = u64::MAX - 1;
+/// The number of a view that is written as if it were a table; no table has so high a one, but for those of pairs and
+/// of tables that are changed.
+const VIEW_ID: u64 = u64::MAX - 2;
 
 /// A view that a statement writes.
 #[derive(Debug)]
@@ -222,13 +224,7 @@ impl WrittenView {
     }
 
     /// Fails where the owner of the view must not do that to what it reads, and so on down to the table.
-    fn owners_may(
-        &self,
-        given: &BTreeSet<String>,
-        verb: Verb,
-        reads: bool,
-        running: &RunningStatement,
-    ) -> Result<()> {
+    fn owners_may(&self, given: &BTreeSet<String>, verb: Verb, reads: bool, running: &RunningStatement) -> Result<()> {
         let mut columns = given.clone();
         for (place, level) in self.of.levels.iter().enumerate() {
             let below = self.of.levels.get(place + 1).map_or(&*self.of.table.name, |level| &level.name);
@@ -335,9 +331,8 @@ impl WrittenView {
         let names: Vec<String> = others.into_iter().map(|(name, _)| name).collect();
         let seen = spine::through(&self.plan, &leaf, &names, false)?;
         let columns = seen.schema().columns().into_iter().zip(of.iter());
-        let columns = columns.map(|(column, (qualifier, field))| {
-            Expr::Column(column).alias_qualified(qualifier.cloned(), field.name())
-        });
+        let columns = columns
+            .map(|(column, (qualifier, field))| Expr::Column(column).alias_qualified(qualifier.cloned(), field.name()));
         spine::projected(columns.collect(), seen.clone())
     }
 
@@ -413,7 +408,7 @@ fn as_table(name: &Name, of: &Updatable, plan: &LogicalPlan) -> TableEntry {
         let of_type = known.unwrap_or(field);
         fields.push(Field::clone(of_type).with_name(column).with_nullable(true));
         let Some(source) = source else { continue };
-        if let Some(default) = table.defaults.get(&source) {
+        if let Some(default) = table.default_of(&source) {
             defaults.insert(column.clone(), default.clone());
         }
         if let Some(length) = table.lengths.get(&source) {

@@ -1,5 +1,5 @@
-//! ON CONFLICT of an INSERT into a view: its keys are those of the table, and DO UPDATE names columns of the view, in the
-//! row that is there and in the proposed one.
+//! ON CONFLICT of an INSERT into a view: its keys are those of the table, and DO UPDATE names columns of the view, in
+//! the row that is there and in the proposed one.
 
 use std::sync::Arc;
 
@@ -37,7 +37,9 @@ impl WrittenView {
                     self.of.column(column).ok_or_else(|| {
                         Error::plan(
                             SqlState::InvalidColumnReference,
-                            format!("ON CONFLICT ({column}): column '{column}' of view '{shown}' is no column of a table"),
+                            format!(
+                                "ON CONFLICT ({column}): column '{column}' of view '{shown}' is no column of a table"
+                            ),
                         )
                     })
                 });
@@ -46,8 +48,8 @@ impl WrittenView {
             Target::Constraint(constraint) => Err(Error::plan(
                 SqlState::UndefinedObject,
                 format!(
-                    "ON CONFLICT ON CONSTRAINT {constraint}: view '{shown}' has no constraints; name the columns of the \
-                     key: ON CONFLICT (columns)"
+                    "ON CONFLICT ON CONSTRAINT {constraint}: view '{shown}' has no constraints; name the columns of \
+                     the key: ON CONFLICT (columns)"
                 ),
             )),
         }

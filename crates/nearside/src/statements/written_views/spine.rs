@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::Transformed;
 use datafusion_common::Column;
+use datafusion_common::tree_node::Transformed;
 use datafusion_expr::{Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScan};
 
 use super::VIEW_ID;
@@ -86,8 +86,8 @@ fn is_of(scan: &TableScan, id: u64) -> bool {
     scan.source.downcast_ref::<StoredSource>().is_some_and(|source| source.id == id)
 }
 
-/// The plan of a statement's rows with `rows` in the place of the table with a number, the leftmost, and these columns of
-/// theirs behind its own.
+/// The plan of a statement's rows with `rows` in the place of the table with a number, the leftmost, and these columns
+/// of theirs behind its own.
 ///
 /// # Errors
 /// A plan of another kind.
