@@ -27,6 +27,7 @@ use crate::statements::dml::is_delete;
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::{fitting, parameter_types, with_type, with_values};
 use crate::statements::transaction::by_keys::ByKeys;
+use crate::statements::written_views::WrittenView;
 use crate::statements::{conflict, dml, returning, write};
 
 /// A statement that writes, as it was written.
@@ -81,10 +82,12 @@ impl PreparedWrite {
         }
         let mut plans = vec![plan];
         if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
-            plans.extend(conflict::update_plan(table, &conflict, running)?.map(|(plan, _)| plan));
+            plans.extend(
+                conflict::update_plan(table, &conflict, self.view(running)?.as_ref(), running)?.map(|(plan, _)| plan),
+            );
         }
         if let Some(returning) = take_returning(&mut self.statement.clone()) {
-            plans.push(returning::planned(&returning, running)?);
+            plans.push(returning::planned(&returning, self.view(running)?.as_ref(), running)?);
         }
         let mut types = parameter_types(&plans)?;
         types.resize(types.len().max(self.declared.len()), None);
@@ -100,7 +103,13 @@ impl PreparedWrite {
     /// Those of the list.
     pub(crate) fn columns(&self, running: &RunningStatement) -> Result<Option<SchemaRef>> {
         let Some(returning) = take_returning(&mut self.statement.clone()) else { return Ok(None) };
-        Ok(Some(headers::columns(&delivered(returning::planned(&returning, running)?)?)))
+        let view = self.view(running)?;
+        Ok(Some(headers::columns(&delivered(returning::planned(&returning, view.as_ref(), running)?)?)))
+    }
+
+    /// The view that it writes, if it writes one.
+    fn view(&self, running: &RunningStatement) -> Result<Option<Arc<WrittenView>>> {
+        WrittenView::of(&self.statement, running)
     }
 
     /// Runs it with these values, of which `types` says what they should be.
@@ -201,7 +210,7 @@ impl PreparedWrite {
 
     fn to_keep(&self, types: &[Option<DataType>], running: &Arc<RunningStatement>) -> Result<Option<KeptWrite>> {
         let Some(types) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else { return Ok(None) };
-        if take_returning(&mut self.statement.clone()).is_some() {
+        if take_returning(&mut self.statement.clone()).is_some() || self.view(running)?.is_some() {
             return Ok(None);
         }
         let dml = self.planned(running)?;

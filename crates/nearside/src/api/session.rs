@@ -39,14 +39,16 @@ use crate::run::stream::ResultStream;
 use crate::run::system;
 use crate::run::transaction::SettingsAt;
 use crate::sql::{
-    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, fresh_name, is_complete, lengths, only, plan_statement,
-    set_config, split, statements, take_local, take_placement, take_rules, without_password,
+    AnyStatement, GivenUp, ScriptPiece, Written, columns_of, domains as domains_of, fresh_name, is_complete, lengths,
+    only, plan_statement, set_config, split, statements, take_check_option, take_local, take_placement, take_rules,
+    without_password,
 };
 use crate::stack::deep;
 use crate::statements::allowed;
 use crate::statements::comments;
 use crate::statements::copy;
 use crate::statements::ddl;
+use crate::statements::domains;
 use crate::statements::dropping::{self, Dropped};
 use crate::statements::explain;
 use crate::statements::index;
@@ -59,7 +61,7 @@ use crate::statements::transaction::by_keys::ByKeys;
 use crate::statements::upkeep;
 use crate::statements::user_types;
 use crate::statements::write::Definition;
-use crate::statements::{dml, lasting, like, made_functions, materialized_views, merge, write, writing_with};
+use crate::statements::{dml, lasting, like, made_functions, materialized_views, merge, views, write, writing_with};
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -378,6 +380,7 @@ impl Session {
             AnyStatement::Rights(of) => rights::run(&of, running).map(Outcome::Done),
             AnyStatement::Summarize(query) => deep(|| self.sql(summarize::of_query(&query, running)?, running, key)),
             AnyStatement::Type(of) => user_types::run(&of, running).map(Outcome::Done),
+            AnyStatement::Domain(of) => domains::run(&of, running).map(Outcome::Done),
             AnyStatement::Function(of) => made_functions::run(&of, running).map(Outcome::Done),
             AnyStatement::Materialized(of) => materialized_views::run(&of, running).map(Outcome::Done),
             AnyStatement::GivenUp(what) => self.give_up(what, running).map(Outcome::Done),
@@ -388,7 +391,8 @@ impl Session {
     fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
         let likeness = like::write_out(&mut statement, running)?;
-        let rules = take_rules(&mut statement)?;
+        let mut rules = take_rules(&mut statement)?;
+        let check_option = take_check_option(&mut statement)?;
         let is_local = take_local(&mut statement);
         let (is_temporary, on_commit) = take_temporary(&mut statement);
         match &statement {
@@ -447,6 +451,7 @@ impl Session {
             _ => {}
         }
         let lengths = lengths(&statement, &running.plan_context())?;
+        rules.domains = domains_of(&statement, &running.plan_context())?;
         let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => dml::dml(statement, dml, &[], running),
@@ -464,7 +469,7 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
                 // The planner's text is that of the statement as it was rewritten for it.
                 create.definition = Some(statement.to_string());
-                ddl::ddl(DdlStatement::CreateView(create), running).map(Outcome::Done)
+                views::create_view(create, check_option, running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, is_local, running, &key),

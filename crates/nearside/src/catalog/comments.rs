@@ -104,6 +104,7 @@ impl Entry {
             Entry::External(files) => &files.comments,
             Entry::Sequence(sequence) => &sequence.comments,
             Entry::Type(of) => &of.comments,
+            Entry::Domain(of) => &of.comments,
             Entry::Function(of) => &of.comments,
         }
     }
@@ -119,6 +120,7 @@ impl CatalogState {
             Some(Entry::External(files)) => Arc::make_mut(files).comments = comments,
             Some(Entry::Sequence(sequence)) => Arc::make_mut(sequence).comments = comments,
             Some(Entry::Type(of)) => Arc::make_mut(of).comments = comments,
+            Some(Entry::Domain(of)) => Arc::make_mut(of).comments = comments,
             Some(Entry::Function(of)) => Arc::make_mut(of).comments = comments,
             None => {}
         }

@@ -17,6 +17,7 @@ impl Entry {
             Entry::Sequence(_) => "a sequence",
             Entry::Type(_) => "a type",
             Entry::Function(_) => "a function",
+            Entry::Domain(_) => "a domain",
         }
     }
 
@@ -30,6 +31,7 @@ impl Entry {
             Entry::Sequence(_) => "sequence",
             Entry::Type(_) => "type",
             Entry::Function(_) => "function",
+            Entry::Domain(_) => "domain",
         }
     }
 
@@ -38,7 +40,7 @@ impl Entry {
         match self {
             Entry::View(view) => Some(&view.sql),
             Entry::Table(table) => table.materialized.as_ref().map(|of| of.sql.as_str()),
-            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => None,
+            Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) | Entry::Domain(_) => None,
         }
     }
 

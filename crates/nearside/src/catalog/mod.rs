@@ -14,9 +14,11 @@
 //! A transaction over several statements has a catalog of its own ([`Catalog::private`]), whose tables are those of its
 //! snapshot with what it has written; what others must not touch meanwhile is in [`locks`].
 
+pub(crate) mod check_option;
 pub(crate) mod comments;
 pub(crate) mod defaults;
 pub(crate) mod delta;
+pub(crate) mod domains;
 pub(crate) mod index;
 pub(crate) mod journal;
 mod kinds;
@@ -58,9 +60,11 @@ use numa::{Allocator, Budget, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::{DeltasWrite, TableVersion, UnreadColumns};
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::comments::Comments;
 use crate::catalog::defaults::ColumnDefaults;
 use crate::catalog::delta::{SmallStatement, TableDelta};
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, IndexedTable};
 use crate::catalog::journal::{Ahead, Haste, Journal, WrittenRows};
 use crate::catalog::lengths::Lengths;
@@ -164,6 +168,8 @@ pub(crate) struct ViewEntry {
     pub sql: String,
     /// Names given to its columns, where given.
     pub columns: Vec<String>,
+    /// What it says of rows that are written through it.
+    pub check: Option<CheckOption>,
     /// What was said of it.
     pub comments: Arc<Comments>,
 }
@@ -194,6 +200,8 @@ pub(crate) enum Entry {
     Type(Arc<TypeEntry>),
     /// A function.
     Function(Arc<FunctionEntry>),
+    /// A domain.
+    Domain(Arc<DomainEntry>),
 }
 
 /// Everything that exists at one moment.
@@ -303,6 +311,12 @@ impl CatalogState {
                 format!("schema '{schema}' holds {} tables or views; drop them first, or use CASCADE", inside.len()),
             ));
         }
+        if let Some(user) = self.user_of_domains_in(schema) {
+            return Err(Error::plan(
+                SqlState::DependentObjectsStillExist,
+                format!("{user} is of a domain in schema '{schema}'; drop that first"),
+            ));
+        }
         for name in inside {
             self.remove(&name);
         }
@@ -343,6 +357,7 @@ impl CatalogState {
             table.indexes = Arc::new(index::named(&table.indexes, &name, taken)?);
         }
         table.forget_gone();
+        self.refresh_domains(&mut table);
         self.insert(name, Entry::Table(Arc::new(table)))
     }
 

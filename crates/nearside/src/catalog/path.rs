@@ -227,7 +227,12 @@ mod tests {
         state.create_schema("public");
         state.create_schema("s");
         let view = || {
-            Arc::new(super::super::ViewEntry { sql: "SELECT 1".into(), columns: Vec::new(), comments: Arc::default() })
+            Arc::new(super::super::ViewEntry {
+                sql: "SELECT 1".into(),
+                columns: Vec::new(),
+                check: None,
+                comments: Arc::default(),
+            })
         };
         let name = |schema: &str| Name { schema: schema.into(), table: "v".into() };
         state.put_view(name("public"), view()).unwrap();

@@ -276,7 +276,7 @@ impl CatalogState {
     pub(crate) fn made_by(&mut self, user: u32, thing: Thing) {
         // Everybody may use types and functions: there is nothing to give of them.
         let entry = thing.name().and_then(|name| self.get(&name));
-        if matches!(entry, Some(Entry::Type(_) | Entry::Function(_))) {
+        if matches!(entry, Some(Entry::Type(_) | Entry::Function(_) | Entry::Domain(_))) {
             if user != FIRST {
                 self.put_rights(thing, Some(Rights { owner: user, ..Rights::default() }));
             }

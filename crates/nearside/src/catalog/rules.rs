@@ -11,8 +11,13 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use crate::catalog::Name;
+use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::lengths::{Length, enforced_column};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+
+/// What conditions of a domain call the value.
+pub(crate) const VALUE: &str = "value";
 
 /// How many characters of a row a message shows at most.
 const SHOWN_CHARS: usize = 200;
@@ -173,6 +178,96 @@ pub(crate) struct RowRules {
     pub foreign_keys: Vec<ForeignKey>,
     /// Columns that are numbered by a sequence of theirs: whether no statement may give them other values.
     pub identities: BTreeMap<String, bool>,
+    /// Columns that are of a domain, and what that says.
+    pub domains: BTreeMap<String, Arc<DomainRules>>,
+}
+
+/// What a domain says of values, and the domains that it is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DomainRules {
+    /// Which domain.
+    pub id: u64,
+    /// What a column gets that has no default of its own.
+    pub default: Option<ColumnDefault>,
+    length: Option<Length>,
+    /// From the innermost out.
+    layers: Vec<DomainLayer>,
+}
+
+/// What one domain says itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DomainLayer {
+    /// Which.
+    pub id: u64,
+    /// What it is called.
+    pub name: Name,
+    /// Whether it allows no NULL.
+    pub is_required: bool,
+    /// Its conditions.
+    pub checks: Vec<Check>,
+}
+
+impl DomainRules {
+    /// Of a domain: its default, which texts its values are, and what it and those that it is over say, from the
+    /// innermost out.
+    pub(super) fn new(
+        id: u64,
+        default: Option<ColumnDefault>,
+        length: Option<Length>,
+        layers: Vec<DomainLayer>,
+    ) -> DomainRules {
+        DomainRules { id, default, length, layers }
+    }
+
+    /// Whether it is a domain, or is over it.
+    pub(crate) fn is_of(&self, id: u64) -> bool {
+        self.layers.iter().any(|layer| layer.id == id)
+    }
+
+    /// Values as they are kept, `None` where they are so already.
+    ///
+    /// # Errors
+    /// One that the domain does not allow.
+    pub(crate) fn enforced(&self, values: &ArrayRef) -> Result<Option<ArrayRef>> {
+        let kept = match &self.length {
+            Some(length) => enforced_column(values, length, VALUE)?,
+            None => None,
+        };
+        self.check(kept.as_ref().unwrap_or(values))?;
+        Ok(kept)
+    }
+
+    /// Looks at values.
+    ///
+    /// # Errors
+    /// One that the domain does not allow.
+    pub(crate) fn check(&self, values: &ArrayRef) -> Result<()> {
+        let field = Field::new(VALUE, values.data_type().clone(), true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let options = RecordBatchOptions::new().with_row_count(Some(values.len()));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&schema), vec![Arc::clone(values)], &options)?;
+        for layer in &self.layers {
+            let shown = layer.name.shown();
+            if layer.is_required && values.logical_null_count() > 0 {
+                return Err(Error::execution(
+                    SqlState::NotNullViolation,
+                    format!("domain {shown} does not allow null values"),
+                ));
+            }
+            for check in &layer.checks {
+                if check.broken_by(&rows, &schema)?.is_some() {
+                    return Err(Error::execution(
+                        SqlState::CheckViolation,
+                        format!(
+                            "value for domain {shown} violates check constraint \"{}\", which says {}",
+                            check.name, check.condition.text
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a statement may put into a column.
@@ -230,11 +325,21 @@ impl RowRules {
         Ok(Some(RecordBatch::try_new_with_options(nullable, columns, &options)?))
     }
 
+    /// Looks at values of columns that are of domains.
+    ///
+    /// # Errors
+    /// One that its domain does not allow.
+    pub(crate) fn check_domains(&self, rows: &RecordBatch, schema: &Schema) -> Result<()> {
+        let mut all = self.domains.iter();
+        all.try_for_each(|(column, domain)| domain.check(rows.column(schema.index_of(column)?)))
+    }
+
     /// Looks at rows as the table would keep them.
     ///
     /// # Errors
     /// A row for which a condition is false.
     pub(crate) fn check(&self, rows: &RecordBatch, schema: &Schema, table: &Name) -> Result<()> {
+        self.check_domains(rows, schema)?;
         for check in &self.checks {
             if let Some(row) = check.broken_by(rows, schema)? {
                 let without = format!(
@@ -262,7 +367,7 @@ impl Check {
     ///
     /// # Errors
     /// Those of evaluating it.
-    fn broken_by(&self, rows: &RecordBatch, schema: &Schema) -> Result<Option<usize>> {
+    pub(crate) fn broken_by(&self, rows: &RecordBatch, schema: &Schema) -> Result<Option<usize>> {
         let holds = self.condition.of(rows, schema)?;
         let holds = holds.as_boolean();
         let is_broken = |row: &usize| holds.is_valid(*row) && !holds.value(*row);

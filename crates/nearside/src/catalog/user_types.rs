@@ -119,6 +119,11 @@ impl CatalogState {
     pub(crate) fn user_type(&self, name: &Name) -> Result<&Arc<TypeEntry>> {
         match self.get(name) {
             Some(Entry::Type(found)) => Ok(found),
+            Some(Entry::Domain(found)) => Err(Error::Unsupported(format!(
+                "domain {} is not supported here; use the type that it is over, {}",
+                name.shown(),
+                found.base
+            ))),
             _ => Err(no_type(&name.shown())),
         }
     }

@@ -14,6 +14,7 @@ use storage::{Segment, SegmentVersion, StoredColumn, TableRow, TableVersion, per
 
 use crate::catalog::comments::Part;
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::materialized::Materialized;
@@ -24,8 +25,8 @@ use crate::catalog::sequences::{SequenceEntry, SequenceSpec};
 use crate::catalog::user_types::EnumType;
 use crate::catalog::{CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::durable::record::{
-    BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, External, ForeignKeyOf, Index, NameOf, Next, Placement, Put,
-    QueryOf, Rule, SegmentOf, Sequence, State, Table, What,
+    BlobsWriter, CheckOf, CommentOf, Content, DeltaPiece, Domain, External, ForeignKeyOf, Index, NameOf, Next,
+    Placement, Put, QueryOf, Rule, SegmentOf, Sequence, State, Table, What,
 };
 use crate::error::{Error, Result};
 
@@ -71,6 +72,7 @@ pub(super) fn difference(before: &CatalogState, after: &CatalogState, next: Next
             (Entry::Sequence(new), Some(Entry::Sequence(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Type(new), Some(Entry::Type(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Function(new), Some(Entry::Function(old))) if Arc::ptr_eq(new, old) => continue,
+            (Entry::Domain(new), Some(Entry::Domain(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(new), Some(Entry::Table(old))) if Arc::ptr_eq(new, old) => continue,
             (Entry::Table(table), known) => {
                 let old = before.by_id(table.id);
@@ -142,12 +144,26 @@ fn schemas(state: &CatalogState) -> Vec<String> {
 /// What a name stands for that is no table of ours.
 fn plain(entry: &Entry, blobs: &mut BlobsWriter) -> Result<What> {
     match entry {
-        Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone() }),
+        Entry::View(view) => Ok(What::View { sql: view.sql.clone(), columns: view.columns.clone(), check: view.check }),
         Entry::External(files) => Ok(What::External(external(files, blobs)?)),
         Entry::Sequence(sequence) => Ok(What::Sequence(sequence_of(sequence))),
         Entry::Type(found) => Ok(What::Enum(EnumType::clone(&found.of))),
         Entry::Function(found) => Ok(What::Function(MadeFunction::clone(&found.of))),
+        Entry::Domain(found) => Ok(What::Domain(domain(found))),
         Entry::Table(_) => Err(Error::Internal("a table is no plain entry".into())),
+    }
+}
+
+fn domain(of: &DomainEntry) -> Domain {
+    Domain {
+        id: of.id(),
+        base: of.base.clone(),
+        over: of.over,
+        default: of
+            .default()
+            .map(|default| Rule { text: default.text.to_string(), zone: default.zone.as_deref().map(str::to_string) }),
+        is_required: of.is_required(),
+        checks: of.of.rules.checks.iter().map(check).collect(),
     }
 }
 
@@ -253,6 +269,7 @@ fn definition(table: &TableEntry, rows: Option<Content>, blobs: &mut BlobsWriter
         checks: table.rules.checks.iter().map(check).collect(),
         foreign_keys: table.rules.foreign_keys.iter().map(foreign_key).collect(),
         identities: table.rules.identities.iter().map(|(column, always)| (column.clone(), *always)).collect(),
+        domains: table.rules.domains.iter().map(|(column, domain)| (column.clone(), domain.id)).collect(),
         indexes: table.indexes.iter().map(index).collect(),
         query: table.materialized.as_deref().map(query),
         placement: Placement {

@@ -24,6 +24,7 @@ use files::{Compression, FileFormat};
 use serde::{Deserialize, Serialize};
 use storage::TableRow;
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::journal::Position;
 use crate::catalog::journal::WrittenRows;
 use crate::catalog::made_functions::MadeFunction;
@@ -124,11 +125,35 @@ pub(super) struct CommentOf {
 #[serde(rename_all = "snake_case")]
 pub(super) enum What {
     Table(Box<Table>),
-    View { sql: String, columns: Vec<String> },
+    View {
+        sql: String,
+        columns: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<CheckOption>,
+    },
     External(External),
     Sequence(Sequence),
     Enum(EnumType),
     Function(MadeFunction),
+    Domain(Domain),
+}
+
+/// A domain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Domain {
+    pub id: u64,
+    /// The type that it is over, as SQL writes it.
+    pub base: String,
+    /// The domain that it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Rule>,
+    #[serde(default)]
+    pub is_required: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckOf>,
 }
 
 /// A sequence.
@@ -231,6 +256,9 @@ pub(super) struct Table {
     /// Columns that take their values from a sequence: whether they always do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<(String, bool)>,
+    /// Columns of domains, and which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<(String, u64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
     /// The query of a materialized view.

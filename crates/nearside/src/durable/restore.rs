@@ -19,8 +19,10 @@ use log_store::Folder;
 use storage::persist::{ReadBackError, deleted_from_bytes};
 use storage::{DeletedRows, Part, RowsToDelete, SegmentVersion, TableRow, TableVersion, UnreadColumns};
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::comments::{self, Comments};
 use crate::catalog::defaults::ColumnDefault;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed};
 use crate::catalog::journal::Position;
 use crate::catalog::lengths::Length;
@@ -34,15 +36,15 @@ use crate::catalog::sequences::{SequenceEntry, SequenceOwner, SequenceSpec, Sequ
 use crate::catalog::user_types::{EnumType, TypeEntry};
 use crate::catalog::{CatalogState, DEFAULT_SCHEMA, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::durable::record::{
-    Blobs, CheckOf, CommentOf, Content, External, ForeignKeyOf, Index, NameOf, Next, Placement, QueryOf, Record, Rows,
-    Rule, SegmentOf, Sequence, State, Table, What, read,
+    Blobs, CheckOf, CommentOf, Content, Domain, External, ForeignKeyOf, Index, NameOf, Next, Placement, QueryOf,
+    Record, Rows, Rule, SegmentOf, Sequence, State, Table, What, read,
 };
 use crate::durable::rest::malformed;
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 use crate::statements::write::stage;
-use crate::statements::{defaults, rules};
+use crate::statements::{defaults, domains, rules};
 
 /// Batches of a table's delta that are kept apart; of more, those rows that live are put together.
 const BATCHES_MAX: usize = 4096;
@@ -65,10 +67,11 @@ pub(super) struct Picture {
 #[derive(Debug)]
 enum Named {
     Table(u64),
-    View { sql: String, columns: Vec<String> },
+    View { sql: String, columns: Vec<String>, check: Option<CheckOption> },
     External(ExternalEntry),
     Sequence(u64),
     Enum(EnumType),
+    Domain(Domain),
     Function(MadeFunction),
 }
 
@@ -83,6 +86,7 @@ struct TableOf {
     checks: Vec<CheckOf>,
     foreign_keys: Vec<ForeignKeyOf>,
     identities: Vec<(String, bool)>,
+    domains: Vec<(String, u64)>,
     indexes: Vec<Index>,
     query: Option<QueryOf>,
     placement: KeptPlacement,
@@ -107,6 +111,15 @@ struct SegmentAt {
 struct DeltaOf {
     batches: Vec<RecordBatch>,
     rows: BTreeMap<u32, (usize, usize)>,
+}
+
+impl Named {
+    fn domain(&self) -> Option<&Domain> {
+        match self {
+            Named::Domain(of) => Some(of),
+            _ => None,
+        }
+    }
 }
 
 impl Picture {
@@ -148,7 +161,7 @@ impl Picture {
         }
         for put in state.put {
             let named = match put.what {
-                What::View { sql, columns } => Named::View { sql, columns },
+                What::View { sql, columns, check } => Named::View { sql, columns, check },
                 What::External(external) => Named::External(external_of(external, blobs)?),
                 What::Sequence(sequence) => {
                     let id = sequence.id;
@@ -157,6 +170,7 @@ impl Picture {
                 }
                 What::Enum(of) => Named::Enum(of),
                 What::Function(of) => Named::Function(of),
+                What::Domain(of) => Named::Domain(of),
                 What::Table(table) => {
                     let id = table.id;
                     let before = self.tables.remove(&id);
@@ -242,20 +256,28 @@ impl Picture {
                 state.put_type(name, Arc::new(TypeEntry { of, comments: Arc::default() }))?;
             }
         }
+        let of_domains = self.names.iter().filter_map(|(name, of)| Some((name, of.domain()?)));
+        let mut domains: Vec<(&NameOf, &Domain)> = of_domains.collect();
+        domains.sort_by_key(|(_, domain)| domain.id);
+        for (name, domain) in domains {
+            let running = &Arc::new(running.over(running.catalog.over(Arc::new(state.clone()))));
+            let name = Name { schema: name.schema.clone(), table: name.name.clone() };
+            state.put_domain(name.clone(), Arc::new(domain_of(name, domain, running)?))?;
+        }
         let running = &Arc::new(running.over(running.catalog.over(Arc::new(state.clone()))));
         let (mut tables, mut sequences) = (self.tables, self.sequences);
         for (name, named) in self.names {
             let name = Name { schema: name.schema, table: name.name };
             match named {
-                Named::View { sql, columns } => {
-                    state.put_view(name, Arc::new(ViewEntry { sql, columns, comments: Arc::default() }))?
+                Named::View { sql, columns, check } => {
+                    state.put_view(name, Arc::new(ViewEntry { sql, columns, check, comments: Arc::default() }))?
                 }
                 Named::External(files) => state.put_external(name, Arc::new(files))?,
                 Named::Sequence(id) => {
                     let sequence = sequences.remove(&id).ok_or_else(|| malformed("a name stands for no sequence"))?;
                     state.put_sequence(name, Arc::new(sequence_of(sequence)?))?;
                 }
-                Named::Enum(_) | Named::Function(_) => {}
+                Named::Enum(_) | Named::Function(_) | Named::Domain(_) => {}
                 Named::Table(id) => {
                     let table = tables.remove(&id).ok_or_else(|| malformed("a name stands for no table"))?;
                     let loaded = table.load(id, &name, folder, running);
@@ -374,6 +396,7 @@ impl TableOf {
             checks: table.checks,
             foreign_keys: table.foreign_keys,
             identities: table.identities,
+            domains: table.domains,
             indexes: table.indexes,
             query: table.query,
             placement: KeptPlacement { text, first_turn, turns, by_placer, bounds },
@@ -435,6 +458,11 @@ impl TableOf {
     fn planned_rules(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<RowRules> {
         let planned = |rule: &Rule| rules::kept(table, (&rule.text, rule.zone.as_deref()), running);
         let mut all = RowRules { identities: self.identities.iter().cloned().collect(), ..RowRules::default() };
+        for (column, id) in &self.domains {
+            let (_, domain) =
+                running.catalog.domain_of(*id).ok_or_else(|| malformed("a column is of a domain that is not there"))?;
+            all.domains.insert(column.clone(), Arc::new(running.catalog.rules_of_domain(domain)));
+        }
         for (column, rule) in &self.generated {
             let field = self.schema.field_with_name(column)?;
             all.generated
@@ -524,6 +552,20 @@ fn index(index: &Index) -> Result<IndexEntry> {
         other => return Err(malformed(&format!("'{other}' is no origin of an index"))),
     };
     Ok(IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin))
+}
+
+fn domain_of(name: Name, of: &Domain, running: &Arc<RunningStatement>) -> Result<DomainEntry> {
+    let text = |rule: &Rule| (rule.text.clone(), rule.zone.clone());
+    let checks = of.checks.iter().map(|check| (check.name.clone(), text(&check.condition), check.is_valid));
+    let kept = domains::Kept {
+        id: of.id,
+        base: of.base.clone(),
+        over: of.over,
+        default: of.default.as_ref().map(text),
+        is_required: of.is_required,
+        checks: checks.collect(),
+    };
+    domains::kept(name, kept, running)
 }
 
 fn comments_of(all: &[CommentOf]) -> Result<Comments> {

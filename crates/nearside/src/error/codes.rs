@@ -135,6 +135,8 @@ states! {
     IndeterminateDatatype = "42P18" "indeterminate_datatype": "the type of a parameter is not known";
     InvalidRecursion = "42P19" "invalid_recursion": "a recursive query that is not of the form that there is";
     WindowingError = "42P20" "windowing_error": "a window that cannot be, or a window function where none may stand";
+    WithCheckOptionViolation = "44000" "with_check_option_violation":
+        "a row is written through a view that would not show it";
     DiskFull = "53100" "disk_full": "no room on the disk: nothing was done, and writing goes on when there is";
     OutOfMemory = "53200" "out_of_memory": "a memory budget or a node has no room";
     TooManyConnections = "53300" "too_many_connections": "the server, or the role, has as many connections as it may";

@@ -24,6 +24,7 @@ pub(crate) mod matches;
 mod moment_texts;
 pub(crate) mod named_aggregates;
 pub(crate) mod numbers;
+pub(crate) mod of_domains;
 pub(crate) mod ordered_sets;
 pub(crate) mod overlaps;
 pub(crate) mod parts;

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use sqlparser::ast::{self, ObjectName};
 use sqlparser::parser::Parser;
 
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::path::SearchPath;
 use crate::catalog::privileges::Privileges;
@@ -33,12 +34,13 @@ use crate::catalog::roles::PredefinedRole;
 use crate::catalog::rules::Writable;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::user_types::EnumType;
-use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, ViewEntry};
+use crate::catalog::{Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, SYSTEM_SCHEMA, Snapshot, TableEntry, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::catalog_asked::{self, Answers};
 use crate::functions::clock;
+use crate::functions::of_domains;
 use crate::functions::sequences::{self, Sequences};
 use crate::functions::series;
 use crate::functions::sleep;
@@ -48,6 +50,7 @@ use crate::plan::permission;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Descriptions, OfSession, SystemTables, TableDescription};
+use crate::plan::updatable::{Known, Updatable, WhyNot};
 use crate::rewrite::argument_types;
 use crate::rewrite::assigned::assigned;
 use crate::rewrite::parameter_types;
@@ -138,6 +141,8 @@ pub(crate) struct PlanContext<'a> {
     pub user: Option<u32>,
     /// The table that is written by what is planned, of which nothing has to be readable where nothing is read.
     pub target: Option<u64>,
+    /// The view that is written by what is planned, as if it were a table.
+    pub written: Option<Arc<TableEntry>>,
 }
 
 impl PlanContext<'_> {
@@ -186,14 +191,15 @@ impl PlanContext<'_> {
         if let (Some(may), Some(Entry::Sequence(_) | Entry::External(_))) = (&may, found) {
             may.need(&Thing::named(&name), Privileges::SELECT)?;
         }
+        if let Some(view) = self.written.as_ref().filter(|view| *view.name == name) {
+            return Ok(Arc::new(self.stored(view)));
+        }
         match found {
-            Some(Entry::Table(table)) => Ok(Arc::new(
-                StoredSource::new(table).counting(self.sequences.as_ref().map(|of| of.of_defaults()).as_ref()),
-            )),
+            Some(Entry::Table(table)) => Ok(Arc::new(self.stored(table))),
             Some(Entry::Sequence(sequence)) => Ok(GivenSource::table(sequence_row(sequence)?)),
             Some(Entry::View(view)) => self.view(&name, view),
             Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
-            Some(Entry::Type(_) | Entry::Function(_)) => Err(self.catalog.not_found("table", &name)),
+            Some(Entry::Type(_) | Entry::Function(_) | Entry::Domain(_)) => Err(self.catalog.not_found("table", &name)),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
                 if let Some(may) = &may {
                     may.need_superuser(Some(PredefinedRole::ReadServerFiles), "read files of the server's machine")?;
@@ -203,6 +209,11 @@ impl PlanContext<'_> {
             }
             None => Err(self.catalog.not_found("table", &name)),
         }
+    }
+
+    /// A table, whose defaults take values of sequences on behalf of the statement.
+    pub(crate) fn stored(&self, table: &TableEntry) -> StoredSource {
+        StoredSource::new(table).counting(self.sequences.as_ref().map(|of| of.of_defaults()).as_ref())
     }
 
     /// A table of `pg_catalog`, which is looked into before any other schema where none is named.
@@ -272,25 +283,43 @@ impl PlanContext<'_> {
             let described = match entry {
                 // As in PostgreSQL, the standard does not know them.
                 Entry::Table(t) if t.materialized.is_some() => continue,
-                Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
+                Entry::Table(t) => {
+                    TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None, written: None }
+                }
                 // information_schema.sequences has them.
-                Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => continue,
+                Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) | Entry::Domain(_) => continue,
                 Entry::View(v) => {
                     let schema = views.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
+                    let written = views.updatable(name).ok().and_then(Result::ok);
+                    TableDescription { schema, is_view: true, sql: Some(v.sql.clone()), written }
                 }
                 Entry::External(e) => {
                     let table = FileTable::open(&e.path, &e.options);
                     let schema = table.map(|t| t.columns()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    TableDescription { schema, is_view: false, sql: None }
+                    TableDescription { schema, is_view: false, sql: None, written: None }
                 }
             };
             schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
         }
-        let view =
-            |(table, schema): (&str, SchemaRef)| (table.into(), TableDescription { schema, is_view: true, sql: None });
+        let view = |(table, schema): (&str, SchemaRef)| {
+            (table.into(), TableDescription { schema, is_view: true, sql: None, written: None })
+        };
         schemas.insert(SYSTEM_SCHEMA.into(), self.system.schemas().into_iter().map(view).collect());
         schemas
+    }
+
+    /// How a view is written, or why it cannot be.
+    ///
+    /// # Errors
+    /// Texts that cannot be read.
+    pub(crate) fn updatable(&self, name: &Name) -> Result<Result<Updatable, WhyNot>> {
+        let columns = |name: &Name, view: &ViewEntry| {
+            let schema = self.columns_of_entry(name, view).ok()?;
+            Some(schema.fields().iter().map(|field| field.name().clone()).collect())
+        };
+        let path = self.path.lasting();
+        let known = Known { catalog: &self.catalog, path: &path, planner: self.planner, columns: &columns };
+        Updatable::of(name, &known)
     }
 
     /// That of a query within the statement's.
@@ -312,6 +341,7 @@ impl PlanContext<'_> {
             path: self.path.lasting(),
             user: self.user,
             target: None,
+            written: None,
         }
     }
 
@@ -336,6 +366,16 @@ impl PlanContext<'_> {
         // A refresh is a statement of its own: sequences give it values.
         let sequences = self.sequences.clone();
         AnyStatement::one(sql)?.plan(&PlanContext { user: self.user.map(|_| owner), sequences, ..within })
+    }
+
+    /// The plan of a view.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub(crate) fn plan_of_view(&self, name: &Name, view: &ViewEntry) -> Result<LogicalPlan> {
+        let source = self.view(name, view)?;
+        let plan = source.get_logical_plan().map(Cow::into_owned);
+        plan.ok_or_else(|| Error::Internal("a view without a plan".into()))
     }
 
     /// The columns that a view has, or would have.
@@ -433,10 +473,13 @@ impl KnownTables for PlanContext<'_> {
     fn writable(&self, table: &ObjectName, column: &str) -> Writable {
         let normalise = self.options().sql_parser.enable_ident_normalization;
         let name = object_name_to_table_reference(table.clone(), normalise).ok();
-        match name
-            .and_then(|name| self.path.resolve(&name, &self.catalog).ok())
-            .and_then(|name| self.catalog.get(&name))
-        {
+        let Some(name) = name.and_then(|name| self.path.resolve(&name, &self.catalog).ok()) else {
+            return Writable::Any;
+        };
+        if let Some(view) = self.written.as_ref().filter(|view| *view.name == name) {
+            return view.rules.writable(column);
+        }
+        match self.catalog.get(&name) {
             Some(Entry::Table(table)) => table.rules.writable(column),
             _ => Writable::Any,
         }
@@ -449,6 +492,18 @@ impl KnownTables for PlanContext<'_> {
         let reference = object_name_to_table_reference(name.clone(), true)?;
         let name = self.path.resolve(&reference, &self.catalog)?;
         self.catalog.user_type(&name).map(|found| Some(Arc::clone(&found.of)))
+    }
+
+    fn made_domain(&self, name: &ObjectName) -> Option<Arc<DomainEntry>> {
+        if !may_be_made(name) {
+            return None;
+        }
+        let reference = object_name_to_table_reference(name.clone(), true).ok()?;
+        let name = self.path.resolve(&reference, &self.catalog).ok()?;
+        match self.catalog.get(&name) {
+            Some(Entry::Domain(found)) => Some(Arc::clone(found)),
+            _ => None,
+        }
     }
 
     fn made_function(&self, name: &ObjectName) -> Result<Option<Arc<MadeFunction>>> {
@@ -551,9 +606,14 @@ impl ContextProvider for PlanContext<'_> {
         let counted = self.sequences.as_ref().and_then(|of| sequences::function(name, of));
         let of_catalog =
             || catalog_asked::is_asked(name).then(|| catalog_asked::function(name, self.answers())).flatten();
+        let of_domain = || {
+            let (_, domain) = self.catalog.domain_of(of_domains::domain_of(name)?)?;
+            Some(of_domains::function(self.catalog.rules_of_domain(domain)))
+        };
         let zone = self.planner.config_options().execution.time_zone.as_deref();
         let asked = counted
             .or_else(of_catalog)
+            .or_else(of_domain)
             .or_else(|| clock::of_statement(name, self.session.started, zone))
             .or_else(|| sleep::of_statement(name, || self.check_of_stop()))
             .or_else(|| self.system.session_function(name, self.planner, &self.session));

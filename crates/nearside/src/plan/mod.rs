@@ -9,3 +9,4 @@ pub(crate) mod planning;
 mod registry;
 pub(crate) mod stop;
 pub(crate) mod system;
+pub(crate) mod updatable;

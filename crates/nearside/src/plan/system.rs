@@ -11,6 +11,7 @@ use crate::catalog::{CatalogState, Name};
 use crate::error::Result;
 use crate::functions::catalog_asked::Answers;
 use crate::plan::planner::Planner;
+use crate::plan::updatable::Updatable;
 
 /// A table or view as `information_schema` describes it.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct TableDescription {
     pub is_view: bool,
     /// Its query, where it is one.
     pub sql: Option<String>,
+    /// How it is written, where it is a view that can be.
+    pub written: Option<Updatable>,
 }
 
 /// Tables and views by name, schema by schema.

@@ -380,6 +380,7 @@ impl RunningStatement {
             given: Mutex::new(self.returned.lock().0.clone()),
             user: Some(self.user),
             target: None,
+            written: None,
         }
     }
 

@@ -102,7 +102,9 @@ fn commented(parser: &mut Parser<'_>) -> Result<Commented> {
             let name = normalised(parser.parse_identifier().map_err(wrong)?);
             parser.expect_keyword(Keyword::ON).map_err(wrong)?;
             if parser.parse_keyword(Keyword::DOMAIN) {
-                return Err(Error::Unsupported("COMMENT ON CONSTRAINT of a domain: there are no domains".into()));
+                return Err(Error::Unsupported(
+                    "COMMENT ON CONSTRAINT of a domain is not supported; say it of the domain".into(),
+                ));
             }
             Ok(Commented::Constraint { table: parser.parse_object_name(false).map_err(wrong)?, name })
         }

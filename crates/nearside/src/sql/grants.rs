@@ -144,7 +144,7 @@ fn found(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
 }
 
 fn owner(words: &mut Words<'_>) -> Result<Option<RightsStatement>> {
-    const KINDS: [&str; 7] = ["table", "view", "sequence", "type", "materialized view", "schema", "database"];
+    const KINDS: [&str; 8] = ["table", "view", "sequence", "type", "domain", "materialized view", "schema", "database"];
     let is_of = |kind: &&str| kind.split(' ').enumerate().all(|(place, word)| words.is_at(place + 1, word));
     let Some(kind) = KINDS.into_iter().find(|kind| words.is_at(0, "alter") && is_of(kind)) else {
         return Ok(None);

@@ -15,6 +15,7 @@ use datafusion_sql::planner::{ParserOptions, SqlToRel, object_name_to_table_refe
 use sqlparser::ast::{self, ObjectName, Value};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::lengths::{Length, Lengths};
 use crate::catalog::made_functions::MadeFunction;
 use crate::catalog::rules::Writable;
@@ -31,6 +32,7 @@ mod bracketed;
 mod calls;
 mod casts;
 mod catalog_types;
+mod check_option;
 mod comments;
 mod complete;
 mod composed;
@@ -40,6 +42,7 @@ mod described;
 mod dialect;
 mod dimensions;
 mod distinct;
+mod domain_statements;
 mod exclude;
 mod fetch;
 mod figured;
@@ -97,12 +100,14 @@ mod written_columns;
 mod written_with;
 
 pub(crate) use casts::CAST;
+pub(crate) use check_option::take_check_option;
 pub(crate) use comments::{CommentOn, Commented};
 pub(crate) use composed::is_known as is_composed;
 #[cfg(test)]
 pub(crate) use composed::names as composed_names;
 pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use cursors::{CursorStatement, Declared, Direction};
+pub(crate) use domain_statements::{DomainChange, DomainStatement, NewDomain};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 pub(crate) use function_statements::{FunctionStatement, NewFunction, WrittenBody, WrittenReturns, query_of_text};
@@ -127,6 +132,7 @@ pub(crate) use recursion::STEP;
 use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use roles::{RoleName, RoleOptions, RoleSetting, RoleStatement, without_password};
+pub(crate) use rows::gives_rows;
 pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
 pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
@@ -137,7 +143,7 @@ pub(crate) use text::{Written, check_tokens, statements};
 pub use text::{is_complete, split};
 pub(crate) use type_statements::{Beside, TypeStatement};
 pub(crate) use upkeep::{GivenUp, Upkeep};
-pub(crate) use user_types::{casts_to, may_be_made};
+pub(crate) use user_types::{base_of, casts_to, data_type_of, may_be_made};
 pub(crate) use values::is_real;
 use windows::resolve_windows;
 pub(crate) use writing_with::WritingStep;
@@ -202,6 +208,8 @@ pub(crate) enum AnyStatement {
     Rights(RightsStatement),
     /// `CREATE TYPE` and its like.
     Type(TypeStatement),
+    /// `CREATE DOMAIN` and its like.
+    Domain(DomainStatement),
     /// `SUMMARIZE`, of a query.
     Summarize(Box<Statement>),
     /// `CREATE FUNCTION` and its like.
@@ -263,6 +271,9 @@ impl AnyStatement {
         if let Some(of) = type_statements::statement(&tokens)? {
             return Ok(AnyStatement::Type(of));
         }
+        if let Some(of) = domain_statements::statement(&tokens)? {
+            return Ok(AnyStatement::Domain(of));
+        }
         if let Some(of) = materialized_views::statement(&tokens)? {
             return Ok(AnyStatement::Materialized(of));
         }
@@ -273,6 +284,7 @@ impl AnyStatement {
             return Ok(own);
         }
         let tokens = sequences::with_options_in_order(table_like::with_marks(tokens)?)?;
+        let (tokens, check_option) = check_option::without_words(tokens);
         let (tokens, overriding) = overriding::without_words(tokens)?;
         conflict::check_target(&tokens)?;
         let (tokens, locks) = without_locking(asof::with_marks(tokens)?)?;
@@ -298,6 +310,7 @@ impl AnyStatement {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().try_for_each(|statement| overriding::put(statement, overriding))?;
+            statements.iter_mut().try_for_each(|statement| check_option::put(statement, check_option))?;
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;
@@ -368,6 +381,9 @@ impl AnyStatement {
             AnyStatement::Type(_) => Err(Error::Unsupported(
                 "statements about types cannot be prepared or stand inside another statement".into(),
             )),
+            AnyStatement::Domain(_) => Err(Error::Unsupported(
+                "statements about domains cannot be prepared or stand inside another statement".into(),
+            )),
             AnyStatement::Role(_) | AnyStatement::Rights(_) => Err(Error::Unsupported(
                 "statements about roles cannot be prepared or stand inside another statement".into(),
             )),
@@ -418,6 +434,9 @@ pub(crate) trait KnownTables: ContextProvider {
     /// # Errors
     /// There is no such type.
     fn made_type(&self, name: &ObjectName) -> Result<Option<Arc<EnumType>>>;
+
+    /// The domain that a name stands for, if it stands for one.
+    fn made_domain(&self, name: &ObjectName) -> Option<Arc<DomainEntry>>;
 
     /// The function that a statement has made under a name.
     ///
@@ -470,7 +489,8 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         };
         let mut calls = made_functions::write_out(&mut statement, &known)?;
         let made = |name: &ObjectName| context.made_type(name);
-        user_types::write_out(&mut statement, &made)?;
+        let domains = |name: &ObjectName| context.made_domain(name);
+        user_types::write_out(&mut statement, &made, &domains)?;
         json::write_out(&mut statement)?;
         same_names::tell_apart(&mut statement)?;
         recursion::mark_steps(&mut statement)?;
@@ -480,7 +500,7 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         // Defaults that stand for DEFAULT may call and cast, too.
         calls |= made_functions::write_out(&mut statement, &known)?;
         let with_arguments = |plan| if calls { context.with_arguments(plan) } else { Ok(plan) };
-        user_types::write_out(&mut statement, &made)?;
+        user_types::write_out(&mut statement, &made, &domains)?;
         uuids::write_out(&mut statement, &|table| {
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
             Some(context.get_table_source(name).ok()?.schema())
@@ -646,11 +666,26 @@ pub(crate) fn lengths(statement: &Statement, context: &impl KnownTables) -> Resu
     let mut lengths = HashMap::new();
     for column in &create.columns {
         let name = normalised(column.name.clone());
-        if let Some(length) = Length::of_column(&name, &column.data_type, &|name| context.made_type(name))? {
+        let (data_type, _) = base_of(&column.data_type, context)?;
+        if let Some(length) = Length::of_column(&name, &data_type, &|name| context.made_type(name))? {
             lengths.insert(name, length);
         }
     }
     Ok(Some(Arc::new(lengths)))
+}
+
+/// The domains of a CREATE TABLE's columns.
+///
+/// # Errors
+/// None that a domain has which was made.
+pub(crate) fn domains(statement: &Statement, context: &impl KnownTables) -> Result<Vec<(String, Arc<DomainEntry>)>> {
+    let mut found = Vec::new();
+    for column in columns_of(statement) {
+        if let (_, Some(domain)) = base_of(&column.data_type, context)? {
+            found.push((normalised(column.name.clone()), domain));
+        }
+    }
+    Ok(found)
 }
 
 /// The definitions of columns of a CREATE TABLE.

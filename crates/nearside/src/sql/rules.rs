@@ -3,6 +3,8 @@
 //!
 //! It is taken off the statement before that is planned; who makes the table puts it into effect.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{
     self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
     ConstraintReferenceMatchKind, CreateTable, DataType, DeferrableInitial, Expr, ForeignKeyConstraint, GeneratedAs,
@@ -11,6 +13,7 @@ use sqlparser::ast::{
 };
 
 use super::normalised;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::rules::{Deferral, OnChange};
 use crate::catalog::sequences::{SequenceOptions, SequenceType};
 use crate::error::codes::SqlState;
@@ -106,6 +109,8 @@ pub(crate) struct WrittenRules {
     pub foreign_keys: Vec<WrittenForeignKey>,
     /// Names of keys, by their columns.
     pub key_names: Vec<(Vec<String>, String)>,
+    /// Columns of domains.
+    pub domains: Vec<(String, Arc<DomainEntry>)>,
 }
 
 /// Takes what CREATE TABLE says of its rows off the statement.

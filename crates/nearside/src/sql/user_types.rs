@@ -14,29 +14,75 @@ use super::calls::call;
 use super::normalised;
 use super::scope::{output_name, quoted};
 use super::walk::rewrite;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::user_types::EnumType;
 use crate::error::{Error, Result};
 use crate::functions::enums::READ;
+use crate::functions::of_domains::function_of;
+use crate::sql::{KnownTables, SqlDialect};
 
 /// Tells the type that a name stands for; `None` for names of types that the planner knows.
 pub(super) type MadeTypes<'a> = &'a dyn Fn(&ObjectName) -> Result<Option<Arc<EnumType>>>;
 
-/// Writes casts to enums as calls, and columns of them as texts.
+/// Tells the domain that a name stands for.
+pub(super) type MadeDomains<'a> = &'a dyn Fn(&ObjectName) -> Option<Arc<DomainEntry>>;
+
+/// Writes casts to enums and domains as calls, and columns of them as those of the types that they are over.
 ///
 /// # Errors
-/// Types that there are not, and TRY_CAST to an enum.
-pub(super) fn write_out(statement: &mut Statement, made: MadeTypes<'_>) -> Result<()> {
-    rewrite(statement, &mut Made { made })
+/// Types that there are not, and TRY_CAST to one.
+pub(super) fn write_out(statement: &mut Statement, made: MadeTypes<'_>, domains: MadeDomains<'_>) -> Result<()> {
+    rewrite(statement, &mut Made { made, domains })
+}
+
+/// A type as SQL writes it.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn data_type_of(text: &str) -> Result<DataType> {
+    let parser = sqlparser::parser::Parser::new(&SqlDialect);
+    let mut parser = parser.try_with_sql(text).map_err(datafusion_common::DataFusionError::from)?;
+    Ok(parser.parse_data_type().map_err(datafusion_common::DataFusionError::from)?)
+}
+
+/// The type that a type is over, and the domain, where it is one.
+///
+/// # Errors
+/// None that a domain has which was made.
+pub(crate) fn base_of(
+    data_type: &DataType,
+    context: &impl KnownTables,
+) -> Result<(DataType, Option<Arc<DomainEntry>>)> {
+    match domain_of(data_type, &|name| context.made_domain(name)) {
+        Some(domain) => Ok((data_type_of(&domain.base)?, Some(domain))),
+        None => Ok((data_type.clone(), None)),
+    }
+}
+
+fn domain_of(data_type: &DataType, domains: MadeDomains<'_>) -> Option<Arc<DomainEntry>> {
+    match data_type {
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => domains(name),
+        _ => None,
+    }
 }
 
 struct Made<'a> {
     made: MadeTypes<'a>,
+    domains: MadeDomains<'a>,
 }
 
 impl Made<'_> {
     fn of(&self, data_type: &DataType) -> Result<Option<Arc<EnumType>>> {
         match data_type {
+            DataType::Custom(name, modifiers) if modifiers.is_empty() && (self.domains)(name).is_some() => Ok(None),
             DataType::Custom(name, modifiers) if modifiers.is_empty() => (self.made)(name),
+            DataType::Array(
+                ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::AngleBracket(inner),
+            ) if let Some(domain) = domain_of(inner, self.domains) => Err(Error::Unsupported(format!(
+                "arrays of a domain ({}[]) are not supported; use {}[]",
+                domain.of.name.shown(),
+                domain.base
+            ))),
             DataType::Array(
                 ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::AngleBracket(inner),
             ) => match self.of(inner)? {
@@ -51,7 +97,9 @@ impl Made<'_> {
     }
 
     fn column(&self, data_type: &mut DataType) -> Result<()> {
-        if self.of(data_type)?.is_some() {
+        if let Some(domain) = domain_of(data_type, self.domains) {
+            *data_type = data_type_of(&domain.base)?;
+        } else if self.of(data_type)?.is_some() {
             *data_type = DataType::Text;
         }
         Ok(())
@@ -59,6 +107,22 @@ impl Made<'_> {
 
     fn expression(&self, expr: &mut Expr) -> Result<()> {
         match expr {
+            Expr::Cast { kind, expr: inner, data_type, .. }
+                if let Some(domain) = domain_of(data_type, self.domains) =>
+            {
+                if matches!(kind, CastKind::TryCast | CastKind::SafeCast) {
+                    let message = "TRY_CAST to a domain is not supported; use CAST, which fails where a value is not \
+                                   allowed, or TRY_CAST to the type that it is over";
+                    return Err(Error::Unsupported(message.into()));
+                }
+                let inner = std::mem::replace(inner.as_mut(), Expr::Value(ast::Value::Null.into()));
+                *expr = checked(inner, &domain)?;
+            }
+            Expr::TypedString(TypedString { data_type, value, .. })
+                if let Some(domain) = domain_of(data_type, self.domains) =>
+            {
+                *expr = checked(Expr::Value(value.clone()), &domain)?;
+            }
             Expr::Cast { kind, expr: inner, data_type, .. } => {
                 let Some(of) = self.of(data_type)? else { return Ok(()) };
                 if matches!(kind, CastKind::TryCast | CastKind::SafeCast) {
@@ -100,6 +164,17 @@ impl Made<'_> {
     /// The name of an output that becomes a call: that of a column that is cast, else that of the type.
     fn name(&self, expr: &Expr) -> Result<Option<String>> {
         Ok(match expr {
+            Expr::Cast { expr: inner, data_type, .. } if let Some(domain) = domain_of(data_type, self.domains) => {
+                Some(match output_name(inner) {
+                    Some(name) => name,
+                    None => self.name(inner)?.unwrap_or_else(|| domain.of.name.table.clone()),
+                })
+            }
+            Expr::TypedString(TypedString { data_type, .. })
+                if let Some(domain) = domain_of(data_type, self.domains) =>
+            {
+                Some(domain.of.name.table.clone())
+            }
             Expr::Nested(inner) => self.name(inner)?,
             Expr::Cast { expr: inner, data_type, .. } => match self.of(data_type)? {
                 Some(of) => Some(match output_name(inner) {
@@ -159,6 +234,13 @@ impl Made<'_> {
         }
         Ok(())
     }
+}
+
+/// A value as one of a domain.
+fn checked(value: Expr, domain: &DomainEntry) -> Result<Expr> {
+    let data_type = data_type_of(&domain.base)?;
+    let cast = Expr::Cast { kind: CastKind::Cast, expr: Box::new(value), data_type, array: false, format: None };
+    Ok(call(&function_of(domain.id()), vec![cast]))
 }
 
 fn read(value: Expr, of: &EnumType) -> Expr {

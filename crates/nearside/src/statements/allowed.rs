@@ -16,8 +16,8 @@ use crate::catalog::{Entry, Name};
 use crate::error::Result;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterSystem, AnyStatement, Commented, FunctionStatement, MaterializedStatement, SequenceStatement, TypeStatement,
-    normalised, object_reference,
+    AlterSystem, AnyStatement, Commented, DomainChange, DomainStatement, FunctionStatement, MaterializedStatement,
+    SequenceStatement, TypeStatement, normalised, object_reference,
 };
 use crate::statements::made_functions::function_name;
 use crate::statements::roles;
@@ -63,6 +63,7 @@ pub(crate) fn check(statement: &AnyStatement, running: &RunningStatement) -> Res
         AnyStatement::Checkpoint => may.need_superuser(Some(PredefinedRole::Checkpoint), "CHECKPOINT"),
         AnyStatement::Sequence(sequence) => of.sequence(sequence),
         AnyStatement::Type(of_type) => of.types(of_type),
+        AnyStatement::Domain(of_domain) => of.domains(of_domain),
         // Its query is planned as others are, which sees what the role may read.
         AnyStatement::Summarize(_) => Ok(()),
         AnyStatement::Function(statement) => of.functions(statement),
@@ -183,6 +184,22 @@ impl Check<'_> {
             | TypeStatement::RenameValue { name, .. }
             | TypeStatement::Rename { name, .. } => self.own(name),
             TypeStatement::Drop { names, .. } => names.iter().try_for_each(|name| self.drops(name)),
+        }
+    }
+
+    fn domains(&self, statement: &DomainStatement) -> Result<()> {
+        match statement {
+            DomainStatement::Create(new) => self.makes(&new.name, false, false),
+            DomainStatement::Alter { name, change } => {
+                self.own(name)?;
+                match change.as_ref() {
+                    DomainChange::Schema(to) if self.running.catalog.has_schema(to) => {
+                        self.may.need(&Thing::Schema(to.clone()), Privileges::CREATE)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            DomainStatement::Drop { names, .. } => names.iter().try_for_each(|name| self.drops(name)),
         }
     }
 

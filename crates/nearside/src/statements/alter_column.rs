@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{AnyStatement, KnownTables, fresh_name, quoted};
+use crate::sql::{AnyStatement, KnownTables, base_of, fresh_name, quoted};
 use crate::statements::default_values::default_value;
 use crate::statements::defaults;
 use crate::statements::keys::check_keys;
@@ -163,9 +163,13 @@ fn set_type(
     let lengths = Arc::make_mut(&mut changed.lengths);
     lengths.remove(&column);
     let context = running.plan_context();
-    let length = Length::of_column(&column, data_type, &|name| context.made_type(name))?;
+    let (base, domain) = base_of(data_type, &context)?;
+    let length = Length::of_column(&column, &base, &|name| context.made_type(name))?;
     lengths.extend(length.map(|length| (column.clone(), length)));
-    changed.rules = Arc::new(rules::retyped(&changed, &column, running)?);
+    let mut rules = rules::retyped(&changed, &column, running)?;
+    rules.domains.remove(&column);
+    rules.domains.extend(domain.map(|domain| (column.clone(), Arc::new(running.catalog.rules_of_domain(&domain)))));
+    changed.rules = Arc::new(rules);
     let outputs = table.base.schema.fields().iter().enumerate().map(|(at, field)| match (at == place, using) {
         (true, Some(using)) => format!("({using})"),
         _ => quoted(field.name()),

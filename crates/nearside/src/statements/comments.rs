@@ -35,7 +35,7 @@ pub(crate) fn comment(of: &CommentOn, running: &Arc<RunningStatement>) -> Result
             let name = running.named(table)?;
             match running.catalog.get(&name) {
                 Some(Entry::Table(table)) => drop(column_index(&table.base.schema, column)?),
-                Some(Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_)) | None => {
+                Some(Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) | Entry::Domain(_)) | None => {
                     running.catalog.table(&name)?;
                 }
                 Some(other @ (Entry::View(_) | Entry::External(_))) => {

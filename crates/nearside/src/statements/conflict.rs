@@ -12,19 +12,20 @@
 //! Rows are proposed in memory, within the statement's budget. Keys are checked when all rows are there, as for UPDATE:
 //! PostgreSQL checks after each row, and refuses what is right in the end only.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::{concat_batches, take, take_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, SchemaRef, UInt64Type};
 use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::{LogicalPlan, TableScanBuilder};
 use numa::Reservation;
 use sqlparser::ast::DoUpdate;
-use storage::{Keys, TableRow, TableVersion};
+use storage::{Keys, TableRow};
 use units::versions::Pin;
 
 use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
@@ -41,8 +42,9 @@ use crate::run::changes::Went;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
-use crate::sql::{Conflict, Pairs, Target, Writes, as_update, fresh_name, plan_statement};
+use crate::sql::{Conflict, Pairs, Target, Writes, as_update, plan_statement};
 use crate::statements::keys::shown;
+use crate::statements::pairs::{PAIRS_ID, names_of_pairs, pairs_table};
 use crate::statements::parameters::with_values;
 use crate::statements::returning::Returned;
 use crate::statements::small::{Known, KnownKeys, SmallWrite, write_beside_others, write_small};
@@ -51,14 +53,12 @@ use crate::statements::telling::told_of_going;
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
 use crate::statements::writer::{Attempt, merged};
 use crate::statements::written;
+use crate::statements::written_views::WrittenView;
 use crate::tables::sources::GivenSource;
 use crate::tables::stored::StoredSource;
 
 /// Bytes that looking a key up takes besides its values.
 const BYTES_PER_KEY: usize = 32;
-
-/// The table of pairs; no other one has so high an identity.
-const PAIRS_ID: u64 = u64::MAX;
 
 /// `INSERT .. ON CONFLICT` of the rows that `input` gives.
 pub(super) fn insert(
@@ -68,10 +68,15 @@ pub(super) fn insert(
     (values, returned): (&[ScalarValue], &Returned),
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
-    let keys = keys_of(table, conflict)?;
-    may_look_up(table, conflict, &keys, running)?;
+    let view = returned.view();
+    let of_table = in_table(conflict, view)?;
+    let keys = keys_of(table, &of_table)?;
+    match view {
+        Some(view) => view.may_look_up(&conflict.target, running)?,
+        None => may_look_up(table, conflict, &keys, running)?,
+    }
     let update = match &conflict.update {
-        Some(update) => Some(Update::planned(table, &conflict.alias, update, values, running)?),
+        Some(update) => Some(Update::planned(table, &conflict.alias, update, (values, view), running)?),
         None => None,
     };
     let mut proposed = Rows::new(table, running);
@@ -158,15 +163,24 @@ impl Proposal<'_> {
 pub(crate) fn update_plan(
     table: &TableEntry,
     conflict: &Conflict,
+    view: Option<&Arc<WrittenView>>,
     running: &Arc<RunningStatement>,
 ) -> Result<Option<(LogicalPlan, SchemaRef)>> {
-    keys_of(table, conflict)?;
+    keys_of(table, in_table(conflict, view)?.as_ref())?;
     let Some(update) = &conflict.update else { return Ok(None) };
-    let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
+    let planned = Update::planned(table, &conflict.alias, update, (&[], view), running)?;
     let schema = StoredSource::new(&planned.pairs).schema;
     // Behind them the pairs have a number.
     let columns: Vec<usize> = (0..schema.fields().len() - 1).collect();
     Ok(Some((planned.plan, Arc::new(schema.project(&columns)?))))
+}
+
+/// What a clause says in terms of the table, where it is about a view.
+fn in_table<'a>(conflict: &'a Conflict, view: Option<&Arc<WrittenView>>) -> Result<Cow<'a, Conflict>> {
+    match view {
+        Some(view) => Ok(Cow::Owned(Conflict { target: view.target_of(&conflict.target)?, ..conflict.clone() })),
+        None => Ok(Cow::Borrowed(conflict)),
+    }
 }
 
 /// The unique indexes that a clause is about.
@@ -345,19 +359,14 @@ impl Update {
         table: &TableEntry,
         alias: &str,
         update: &DoUpdate,
-        values: &[ScalarValue],
+        (values, view): (&[ScalarValue], Option<&Arc<WrittenView>>),
         running: &Arc<RunningStatement>,
     ) -> Result<Update> {
-        let columns: Vec<String> = table.base.schema.fields().iter().map(|field| field.name().clone()).collect();
-        let mut excluded = Vec::with_capacity(columns.len());
-        for column in &columns {
-            let mut name = format!("excluded.{column}");
-            while columns.contains(&name) || excluded.contains(&name) {
-                name.insert(0, '_');
-            }
-            excluded.push(name);
-        }
-        let pairs = pairs_table(table, &columns, &excluded);
+        // A statement that writes a view names the view's columns.
+        let of_view = view.map(|view| view.changed_row());
+        let named = of_view.as_ref().unwrap_or(table);
+        let (columns, excluded) = names_of_pairs(named);
+        let pairs = pairs_table(named, &columns, &excluded);
         let mut state = CatalogState::clone(&running.catalog);
         state.put_table(Name::clone(&pairs.name), indexed(pairs.clone(), running)?)?;
         // Queries in it have to be allowed; the pairs are asked for by what they stand for.
@@ -368,12 +377,16 @@ impl Update {
         check_assignments(&statement)?;
         let writes = Writes::of(&statement);
         let plan = plan_statement(statement, &running.plan_context())?;
-        may_update(table, (&plan, &writes), &columns, &excluded, &running)?;
+        may_update(named, (&plan, &writes), &columns, &excluded, &running)?;
         let LogicalPlan::Dml(dml) = plan else {
             return Err(Error::Internal("an UPDATE planned to something else".into()));
         };
         let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some((&dml.op, &pairs.base.schema)))?;
-        Ok(Update { plan, pairs })
+        let Some(view) = view else { return Ok(Update { plan, pairs }) };
+        let (columns, excluded) = names_of_pairs(table);
+        let of_table = pairs_table(table, &columns, &excluded);
+        let plan = view.pairs_updated(plan, &writes, &of_table, &running)?;
+        Ok(Update { plan, pairs: of_table })
     }
 
     /// The rows that pairs become, and of which proposed row each is.
@@ -427,29 +440,6 @@ fn may_update(
     match read.is_empty() {
         true => Ok(()),
         false => may.need_columns(&thing, Privileges::SELECT, &read),
-    }
-}
-
-/// The table that DO UPDATE is planned over: a row, the proposed one beside it, and the number of that.
-fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> TableEntry {
-    let schema = nullable(&table.base.schema);
-    let fields = schema.fields().iter().cloned();
-    let beside =
-        schema.fields().iter().zip(excluded).map(|(field, name)| Arc::new(Field::clone(field).with_name(name)));
-    let number = Arc::new(Field::new(fresh_name("row"), DataType::UInt64, true));
-    let schema = Schema::new(fields.chain(beside).chain([number]).collect::<Vec<_>>());
-    let name = Name { schema: table.name.schema.clone(), table: fresh_name("pairs") };
-    let lengths =
-        columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), table.lengths.get(c)?.clone())));
-    TableEntry {
-        id: PAIRS_ID,
-        name: Arc::new(name),
-        base: Arc::new(TableVersion::empty(&schema)),
-        delta: None,
-        lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), length.clone())).chain(lengths).collect()),
-        indexes: Arc::default(),
-        // Defaults stay; nothing else is asked of a table without rows.
-        ..table.clone()
     }
 }
 

@@ -34,8 +34,8 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, fresh_name, lengths, option_pairs,
-    plan_statement, quoted, statements, take_placement, take_rules,
+    AnyStatement, CopyFrom, SequenceStatement, TypeStatement, columns_of, domains as domains_of, fresh_name, lengths,
+    option_pairs, plan_statement, quoted, statements, take_check_option, take_placement, take_rules,
 };
 use crate::statements::allowed;
 use crate::statements::comments;
@@ -50,7 +50,7 @@ use crate::statements::stage::build;
 use crate::statements::write::{Definition, commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
 use crate::statements::written;
-use crate::statements::{ddl, made_functions, materialized_views, sequences, user_types};
+use crate::statements::{ddl, domains, made_functions, materialized_views, sequences, user_types, views};
 use crate::tables::sources::GivenSource;
 
 /// The file of an exported database that holds its statements.
@@ -331,7 +331,7 @@ fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement
         if targets.contains(&i) {
             return Ok(Filler::File);
         }
-        match table.defaults.get(field.name()) {
+        match table.default_of(field.name()) {
             Some(default) if default.expr.is_volatile() => each_time(default, field, running).map(Filler::Each),
             Some(default) => default_value(&default.expr, field, running).map(Filler::Value),
             None => Ok(Filler::Value(arrow::array::new_null_array(field.data_type(), 1))),
@@ -418,6 +418,13 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
         if let Entry::Type(found) = entry {
             script.push_str(&format!("{};\n", written::create_type(&found.of)));
         }
+    }
+    // In the order in which they were made, since one may be over another.
+    let mut domains: Vec<_> = running.catalog.domains().filter(|(name, _)| !is_temporary(&name.schema)).collect();
+    domains.sort_by_key(|(_, domain)| domain.id());
+    for (_, domain) in domains {
+        script.push_str(&format!("{};\n", written::create_domain(domain, &running.catalog)));
+        late.extend(written::add_checks_to_domain(domain));
     }
     // In the order in which they were made, since they may call each other.
     let mut functions: Vec<_> =
@@ -558,6 +565,7 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
             AnyStatement::Comment(of) => comments::comment(&of, &step),
             AnyStatement::Function(of) => made_functions::run(&of, &step),
             AnyStatement::Materialized(of) => materialized_views::run(&of, &step),
+            AnyStatement::Domain(statement) => domains::run(&statement, &step),
             AnyStatement::Type(statement @ TypeStatement::Create { .. }) => user_types::run(&statement, &step),
             AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::execution(
@@ -630,8 +638,10 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         }
         other => other,
     };
-    let rules = take_rules(&mut statement)?;
+    let mut rules = take_rules(&mut statement)?;
+    let check_option = take_check_option(&mut statement)?;
     let lengths = lengths(&statement, &running.plan_context())?;
+    rules.domains = domains_of(&statement, &running.plan_context())?;
     let columns = columns_of(&statement).to_vec();
     let text = statement.to_string();
     match plan_statement(statement, &running.plan_context())? {
@@ -643,7 +653,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>)
         ),
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {
             create.definition = Some(text);
-            crate::statements::ddl::ddl(datafusion_expr::DdlStatement::CreateView(create), running)
+            views::create_view(create, check_option, running)
         }
         LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),

@@ -27,8 +27,8 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{
-    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, RoleName, WrittenRules, normalised, object_reference,
-    of_column, option_pairs,
+    AlterConstraint, AnyStatement, KnownTables, RenameConstraint, RoleName, WrittenRules, base_of, normalised,
+    object_reference, of_column, option_pairs,
 };
 use crate::statements::default_values::default_value;
 use crate::statements::options::read_options;
@@ -43,7 +43,7 @@ use crate::tables::stored::ROW_ID;
 /// What DataFusion's planner calls DDL.
 pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
-        DdlStatement::CreateView(create) => views::create_view(create, running),
+        DdlStatement::CreateView(create) => views::create_view(create, None, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
         DdlStatement::DropCatalogSchema(DropCatalogSchema { name, if_exists, cascade, .. }) => {
             let schema = match &name {
@@ -194,6 +194,7 @@ fn remove(
                             Entry::Sequence(_) => "SEQUENCE",
                             Entry::Type(_) => "TYPE",
                             Entry::Function(_) => "FUNCTION",
+                            Entry::Domain(_) => "DOMAIN",
                             Entry::Table(table) if table.materialized.is_some() => "MATERIALIZED VIEW",
                             Entry::Table(_) | Entry::External(_) => "TABLE",
                         },
@@ -289,6 +290,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -
                 return Err(Error::Exists { kind: "table", name: new_name.shown() });
             }
             let rights = state.take_for_again(&name);
+            state.has_domains_of(changed.table())?;
             state.put_table(new_name.clone(), changed)?;
             state.put_rights(Thing::named(&new_name), rights);
             renamed.iter().for_each(|(from, to)| state.rename_column_rights(&new_name, from, to));
@@ -464,7 +466,20 @@ fn add_column(
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let context = running.plan_context();
-    let length = Length::of_column(field.name(), &column.data_type, &|name| context.made_type(name))?;
+    let (data_type, domain) = base_of(&column.data_type, &context)?;
+    let length = Length::of_column(field.name(), &data_type, &|name| context.made_type(name))?;
+    if let Some(domain) = domain {
+        // What its rows get is looked at as what is written.
+        let rules = running.catalog.rules_of_domain(&domain);
+        let is_of_domain = default.is_none();
+        let default = default.or_else(|| rules.default.clone());
+        written.domains.push((field.name().clone(), domain));
+        add_filled_column(table, (&field, default, length), &written, sequences, running)?;
+        if is_of_domain {
+            Arc::make_mut(&mut table.defaults).remove(field.name());
+        }
+        return constraints::add_keys(table, field.name(), &keys, running);
+    }
     let differs = default.as_ref().is_some_and(|default| default.expr.is_volatile());
     if differs || !written.generated.is_empty() || !written.numbered.is_empty() {
         add_filled_column(table, (&field, default, length), &written, sequences, running)?;
@@ -583,7 +598,10 @@ fn add_foreign_keys(table: &mut TableEntry, written: &WrittenRules, running: &Ar
 }
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
-fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(FieldRef, Option<ColumnDefault>)> {
+pub(crate) fn column_field(
+    column: &ColumnDef,
+    running: &Arc<RunningStatement>,
+) -> Result<(FieldRef, Option<ColumnDefault>)> {
     let context = running.own_context();
     let default = defaults::written(column).cloned();
     let mut column = column.clone();
@@ -643,6 +661,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     let rules = Arc::make_mut(&mut table.rules);
     rules.generated.remove(column);
     rules.identities.remove(column);
+    rules.domains.remove(column);
     // As PostgreSQL has it, keys and conditions that a column is in go with it.
     rules.checks.retain(|check| !check.condition.reads(column));
     rules.foreign_keys.retain(|key| !key.columns.iter().any(|of| of == column));

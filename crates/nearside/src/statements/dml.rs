@@ -9,6 +9,7 @@ use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp};
 use datafusion_sql::parser::Statement;
 use sqlparser::ast;
 
+use crate::catalog::Entry;
 use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
@@ -20,13 +21,22 @@ use crate::statements::relations::{not_emptied, referring, within_a_transaction}
 use crate::statements::returning::Returned;
 use crate::statements::write::{check_assignments, delete, insert, overwrite, truncate, update};
 use crate::statements::writer::{as_small_writer, merged};
+use crate::statements::written_views::WrittenView;
 use crate::tables::stored::StoredSource;
 
 /// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
 pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
-    take_returning(&mut statement);
+    let returns = take_returning(&mut statement).is_some();
     take_conflict(&mut statement)?;
-    plan_statement(statement, &running.plan_context())
+    planned(statement, returns, running)
+}
+
+/// The plan of a statement without RETURNING and ON CONFLICT: of one that writes a view that of its table's rows.
+fn planned(statement: Statement, returns: bool, running: &RunningStatement) -> Result<LogicalPlan> {
+    match WrittenView::of(&statement, running)? {
+        Some(view) => Ok(LogicalPlan::Dml(view.planned(statement, returns, running)?)),
+        None => plan_statement(statement, &running.plan_context()),
+    }
 }
 
 /// Whether it is a DELETE, which is planned as an UPDATE where its table has an alias.
@@ -42,6 +52,10 @@ pub(crate) fn dml(
     running: &Arc<RunningStatement>,
 ) -> Result<Outcome> {
     let name = running.resolve(&dml.table_name)?;
+    if matches!(running.catalog.get(&name), Some(Entry::View(_))) {
+        // TRUNCATE is for tables alone; what else writes a view writes the table that it reads.
+        running.catalog.table(&name)?;
+    }
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
@@ -58,16 +72,20 @@ pub(crate) fn dml(
         // The columns may have changed while this statement waited for its turn.
         let dml = match running.catalog.ddl_version == planned_with {
             true => dml,
-            false => match plan_statement(statement, &running.plan_context())? {
+            false => match planned(statement.clone(), returning.is_some(), running)? {
                 LogicalPlan::Dml(dml) => dml,
                 _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
             },
         };
-        let returned = Returned::of(returning.as_ref(), values, running)?;
+        let view = WrittenView::of(&statement, running)?;
+        let mut returned = Returned::of(returning.as_ref(), view.as_ref(), values, running)?;
+        if let Some(view) = view.as_ref().filter(|_| !deletes) {
+            returned = returned.checking(view.checks(running)?);
+        }
         let input = Arc::unwrap_or_clone(dml.input);
         let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
         let input = with_values(input, values, written.then_some((&dml.op, &table.base.schema)))?;
-        let is_by_key = matches!(dml.op, WriteOp::Delete | WriteOp::Update) && !returned.is_wanted();
+        let is_by_key = matches!(dml.op, WriteOp::Delete | WriteOp::Update) && !returned.is_wanted() && view.is_none();
         if running.transaction.is_none() && is_by_key {
             let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
             // The row of a key is found and written at its place.

@@ -28,6 +28,7 @@ use crate::run::query::{self, context_of};
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::plan_statement;
+use crate::statements::written_views::WrittenView;
 
 /// How long ANALYZE waits for workers to tell what the statement's last tasks cost; they need some microseconds.
 const COUNTS_WITHIN: Duration = Duration::from_millis(100);
@@ -54,7 +55,12 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
     };
     let context = running.plan_context();
-    let plan = match plan_statement(explain.statement.as_ref().clone(), &context)? {
+    let statement = explain.statement.as_ref().clone();
+    let planned = match WrittenView::of(&statement, running)? {
+        Some(view) => LogicalPlan::Dml(view.planned(statement, false, running)?),
+        None => plan_statement(statement, &context)?,
+    };
+    let plan = match planned {
         LogicalPlan::Dml(dml) if explain.options.analyze => {
             return Err(would_write(dml.name()));
         }

@@ -63,7 +63,7 @@ fn parts(
             written::lines_like(table, like.including, running)?
         }
         Some(Entry::View(_) | Entry::External(_)) => written::columns_of_view(&name, running)?,
-        Some(other @ (Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_))) => {
+        Some(other @ (Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) | Entry::Domain(_))) => {
             return Err(Error::plan(
                 SqlState::WrongObjectType,
                 format!("'{}' is {}, and LIKE takes a table or a view", name.shown(), other.described()),

@@ -9,7 +9,7 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::{Expr, LogicalPlan};
 use sqlparser::ast::{Merge, ObjectName, TableFactor};
 
-use crate::catalog::TableEntry;
+use crate::catalog::{Entry, TableEntry};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
@@ -33,6 +33,13 @@ pub(crate) fn merge(merge: &Merge, running: &Arc<RunningStatement>) -> Result<Do
         return Err(Error::Unsupported("MERGE into something else than a table".into()));
     };
     let name = running.named(name)?;
+    if let Some(Entry::View(_)) = running.catalog.get(&name) {
+        return Err(Error::Unsupported(format!(
+            "MERGE into view '{}' is not supported; MERGE into the table that it reads, or use INSERT, UPDATE and \
+             DELETE",
+            name.shown()
+        )));
+    }
     as_small_writer(&name, running, |table, running| {
         within_a_transaction(table, running)?;
         table.load_all(running)?;

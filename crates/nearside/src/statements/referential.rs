@@ -406,7 +406,7 @@ fn follow(
                     (Some(place), OnChange::Cascade) => {
                         Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}")))
                     }
-                    (Some(_), OnChange::SetDefault) => match child.defaults.get(field.name()) {
+                    (Some(_), OnChange::SetDefault) => match child.default_of(field.name()) {
                         Some(default) => bound(&default.expr, Some(&running.sequences().of_defaults())),
                         None => lit(ScalarValue::try_from(field.data_type())?),
                     },

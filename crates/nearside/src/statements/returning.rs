@@ -9,11 +9,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion_common::{Column as ColumnName, DFSchemaRef, ScalarValue, TableReference};
-use datafusion_expr::{Expr, LogicalPlan, Projection, TableScanBuilder};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Expr, LogicalPlan, Projection};
 use numa::Reservation;
 use parking_lot::Mutex;
 
@@ -27,17 +26,26 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{Returning, fresh_name, plan_statement};
+use crate::statements::given::given;
 use crate::statements::parameters::with_values;
-use crate::tables::sources::GivenSource;
+use crate::statements::written_views::{ViewChecks, WrittenView};
 
 /// The query of RETURNING, as planned: its outputs over the rows of the tables that the statement names.
 ///
 /// # Errors
 /// Wrong SQL, unknown names, what gives other rows than those that were written.
-pub(crate) fn planned(returning: &Returning, running: &RunningStatement) -> Result<LogicalPlan> {
+pub(crate) fn planned(
+    returning: &Returning,
+    view: Option<&Arc<WrittenView>>,
+    running: &RunningStatement,
+) -> Result<LogicalPlan> {
     let table = returning.table().and_then(|name| running.named(name).ok());
     let target = table.and_then(|name| running.catalog.table(&name).ok()).map(|table| table.id);
-    let plan = plan_statement(returning.query()?, &PlanContext { target, ..running.plan_context() })?;
+    let context = match view {
+        Some(view) => view.context(running),
+        None => PlanContext { target, ..running.plan_context() },
+    };
+    let plan = plan_statement(returning.query()?, &context)?;
     let is_of_rows = match &plan {
         LogicalPlan::Projection(outputs) => {
             matches!(
@@ -63,6 +71,10 @@ pub(crate) struct Returned {
     plan: Option<LogicalPlan>,
     /// What its columns are called.
     names: Vec<String>,
+    /// The view through which the rows are written.
+    view: Option<Arc<WrittenView>>,
+    /// What views say of rows that are written through them.
+    checks: Option<ViewChecks>,
     rows: Mutex<Option<Evaluated>>,
 }
 
@@ -79,18 +91,31 @@ impl Returned {
     /// Those of [`planned`].
     pub(crate) fn of(
         returning: Option<&Returning>,
+        view: Option<&Arc<WrittenView>>,
         values: &[ScalarValue],
         running: &RunningStatement,
     ) -> Result<Returned> {
-        let Some(returning) = returning else { return Ok(Returned::default()) };
-        let plan = planned(returning, running)?;
+        let view_or_none = view.cloned();
+        let Some(returning) = returning else { return Ok(Returned { view: view_or_none, ..Returned::default() }) };
+        let plan = planned(returning, view, running)?;
         let names = headers::names(&plan);
-        Ok(Returned { plan: Some(with_values(plan, values, None)?), names, rows: Mutex::default() })
+        let plan = Some(with_values(plan, values, None)?);
+        Ok(Returned { plan, names, view: view_or_none, ..Returned::default() })
+    }
+
+    /// The same, which has rows looked at that a view would not show.
+    pub(crate) fn checking(self, checks: ViewChecks) -> Returned {
+        Returned { checks: Some(checks).filter(|checks| !checks.is_empty()), ..self }
     }
 
     /// Whether rows have to be told.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.plan.is_some()
+        self.plan.is_some() || self.checks.is_some()
+    }
+
+    /// The view through which the rows are written.
+    pub(crate) fn view(&self) -> Option<&Arc<WrittenView>> {
+        self.view.as_ref()
     }
 
     /// Columns beside those of the table that is written, of the tables it is joined with: those of a plan's input
@@ -99,6 +124,7 @@ impl Returned {
         if !self.is_wanted() {
             return Vec::new();
         }
+        let first = self.view.as_ref().map_or(first, |view| view.width());
         let others = input.schema().columns().into_iter().skip(first);
         others.map(|column| Expr::Column(column).alias(fresh_name("joined"))).collect()
     }
@@ -109,11 +135,20 @@ impl Returned {
     /// # Errors
     /// Those of the list.
     pub(crate) fn evaluate(&self, rows: &[RecordBatch], running: &Arc<RunningStatement>) -> Result<()> {
+        if let Some(checks) = &self.checks {
+            checks.check(rows, running)?;
+        }
         let Some(LogicalPlan::Projection(outputs)) = &self.plan else { return Ok(()) };
         let bytes: usize = rows.iter().map(RecordBatch::get_array_memory_size).sum();
         let _rows_held = running.statement.budget().reserve(2 * bytes as u64)?;
-        let input = given(outputs.input.schema(), rows)?;
-        let plan = LogicalPlan::Projection(Projection::try_new(outputs.expr.clone(), Arc::new(input))?);
+        let input = match &self.view {
+            Some(view) => view.seen(outputs.input.schema(), rows)?,
+            None => given(outputs.input.schema(), rows)?,
+        };
+        let mut plan = LogicalPlan::Projection(Projection::try_new(outputs.expr.clone(), Arc::new(input))?);
+        if let Some(view) = &self.view {
+            plan = view.with_views(plan)?;
+        }
         let lowered = query::lowered(query::optimised(delivered(plan)?, running)?, &self.names)?;
         let stream = query::start(&lowered, Arc::clone(running), true)?;
         let schema = Arc::clone(stream.schema());
@@ -135,38 +170,4 @@ impl Returned {
             None => Outcome::Done(done),
         }
     }
-}
-
-/// Rows in the place of the tables that a query reads, whose schema it is.
-fn given(of: &DFSchemaRef, rows: &[RecordBatch]) -> Result<LogicalPlan> {
-    let fields = of.fields().iter().enumerate();
-    let fields =
-        fields.map(|(place, field)| Arc::new(Field::clone(field).with_name(format!("c{place}")).with_nullable(true)));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let batches = rows.iter().map(|batch| {
-        let of_types = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-            match column.data_type() == field.data_type() {
-                true => Ok(Arc::clone(column)),
-                false => Ok(arrow::compute::cast(column, field.data_type())?),
-            }
-        });
-        let columns = of_types.collect::<Result<Vec<ArrayRef>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?)
-    });
-    let batches = batches.collect::<Result<Vec<_>>>()?;
-    let rows = match batches.is_empty() {
-        true => {
-            let none = schema.fields().iter().map(|field| new_empty_array(field.data_type())).collect();
-            RecordBatch::try_new(Arc::clone(&schema), none)?
-        }
-        false => concat_batches(&schema, &batches)?,
-    };
-    let name = TableReference::bare(fresh_name("written"));
-    let scan = TableScanBuilder::new(name.clone(), GivenSource::table(rows)).build()?;
-    let named = of.iter().enumerate().map(|(place, (qualifier, field))| {
-        let column = Expr::Column(ColumnName::new(Some(name.clone()), format!("c{place}")));
-        column.alias_qualified(qualifier.cloned(), field.name())
-    });
-    Ok(LogicalPlan::Projection(Projection::try_new(named.collect(), Arc::new(LogicalPlan::TableScan(scan)))?))
 }

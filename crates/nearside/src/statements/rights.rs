@@ -16,11 +16,11 @@ use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::run::system;
 use crate::sql::{
-    FunctionStatement, Given, GrantStatement, Grantee, Of, Owned, RightsStatement, RoleName, SequenceStatement,
-    TypeStatement,
+    DomainStatement, FunctionStatement, Given, GrantStatement, Grantee, Of, Owned, RightsStatement, RoleName,
+    SequenceStatement, TypeStatement,
 };
 use crate::statements::dropping::{self, Dropped};
-use crate::statements::{ddl, made_functions, roles, sequences, user_types};
+use crate::statements::{ddl, domains, made_functions, roles, sequences, user_types};
 
 /// Carries out a statement about rights.
 ///
@@ -124,6 +124,11 @@ fn drop_things(things: &[Thing], cascade: bool, running: &Arc<RunningStatement>)
     if !types.is_empty() {
         let drop = TypeStatement::Drop { names: types, if_exists, cascade };
         user_types::run(&drop, &Arc::new(running.refreshed()))?;
+    }
+    let domains = of(&|entry| matches!(entry, Entry::Domain(_)));
+    if !domains.is_empty() {
+        let drop = DomainStatement::Drop { names: domains, if_exists, cascade };
+        domains::run(&drop, &Arc::new(running.refreshed()))?;
     }
     schemas.into_iter().try_for_each(|schema| ddl::drop_schema(schema, (if_exists, cascade), running).map(drop))
 }

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Volatility};
 use sqlparser::ast::{self, VisitMut, VisitorMut, visit_expressions};
@@ -58,6 +58,9 @@ pub(crate) fn put(table: &mut TableEntry, of: &WrittenRules, running: &Arc<Runni
         let text = text_of(expression, table)?;
         let expression = planned(table, (&text, None), Some(field), running)?;
         rules.generated.insert(column.clone(), expression);
+    }
+    for (column, domain) in &of.domains {
+        rules.domains.insert(column.clone(), Arc::new(running.catalog.rules_of_domain(domain)));
     }
     table.rules = Arc::new(rules);
     of.checks.iter().try_for_each(|check| add_check(table, check, running))
@@ -146,18 +149,26 @@ pub(crate) fn computing(
 /// # Errors
 /// A row does not; those of evaluating it.
 pub(crate) fn is_kept_by_all(table: &TableEntry, check: &Check, running: &Arc<RunningStatement>) -> Result<()> {
+    let alone = RowRules { checks: vec![check.clone()], ..RowRules::default() };
+    each_batch(table, running, &mut |rows| alone.check(rows, &table.base.schema, &table.name))
+}
+
+/// Looks at all rows of a table.
+///
+/// # Errors
+/// Those of `look`; those of reading them.
+pub(crate) fn each_batch(
+    table: &TableEntry,
+    running: &Arc<RunningStatement>,
+    look: &mut dyn FnMut(&RecordBatch) -> Result<()>,
+) -> Result<()> {
     table.load_all(running)?;
     let (state, name) = over(table, running)?;
     let running = &Arc::new(running.over(running.catalog.over(Arc::new(state))));
     let sql = format!("SELECT * FROM {}", written::name(&name));
     let plan = AnyStatement::one(&sql)?.plan(&running.own_context())?;
     for rows in query::run(plan, Arc::clone(running), true)? {
-        let rows = rows?;
-        RowRules { checks: vec![check.clone()], ..RowRules::default() }.check(
-            &rows,
-            &table.base.schema,
-            &table.name,
-        )?;
+        look(&rows?)?;
     }
     Ok(())
 }
@@ -197,6 +208,7 @@ pub(crate) fn renamed(
         }
     }
     rules.identities = table.rules.identities.iter().map(|(column, always)| (name(column), *always)).collect();
+    rules.domains = table.rules.domains.iter().map(|(column, domain)| (name(column), Arc::clone(domain))).collect();
     Ok(rules)
 }
 

@@ -63,6 +63,7 @@ pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBa
     if let Some(computed) = table.rules.computed(&kept, &table.base.schema)? {
         kept = enforced(&computed, &lengths, &names)?.unwrap_or(computed);
     }
+    table.rules.check_domains(&kept, &table.base.schema)?;
     for (field, column) in table.base.schema.fields().iter().zip(kept.columns()) {
         if !field.is_nullable() && column.logical_null_count() > 0 {
             return Err(null_in(field.name(), &table.name));

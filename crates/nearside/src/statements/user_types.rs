@@ -94,7 +94,7 @@ fn create(name: &ObjectName, labels: &[String], running: &Arc<RunningStatement>)
     Ok(Done::new("CREATE TYPE"))
 }
 
-fn is_free(state: &CatalogState, name: &Name) -> Result<()> {
+pub(super) fn is_free(state: &CatalogState, name: &Name) -> Result<()> {
     match state.get(name) {
         Some(taken) => Err(Error::Exists { kind: taken.kind(), name: name.shown() }),
         None => Ok(()),
@@ -248,14 +248,14 @@ fn drop_all(names: &[ObjectName], (if_exists, cascade): (bool, bool), running: &
 }
 
 /// What casts to a type in a text that is kept.
-enum User {
+pub(super) enum User {
     View(Name),
     /// A default, a condition or a computed column of a table.
     Table(Name),
 }
 
 impl User {
-    fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             User::View(name) => format!("view '{}'", name.shown()),
             User::Table(name) => format!("a default or a condition of table '{}'", name.shown()),
@@ -264,7 +264,7 @@ impl User {
 }
 
 /// What casts to a type in texts that are kept.
-fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
+pub(super) fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
     let is = |name: &ObjectName| object_name(name).is_ok_and(|name| name == *of);
     let mut users = Vec::new();
     for (name, entry) in running.catalog.entries() {
@@ -285,7 +285,12 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
                     users.push(User::Table(name.clone()));
                 }
             }
-            Entry::View(_) | Entry::External(_) | Entry::Sequence(_) | Entry::Type(_) | Entry::Function(_) => {}
+            Entry::View(_)
+            | Entry::External(_)
+            | Entry::Sequence(_)
+            | Entry::Type(_)
+            | Entry::Function(_)
+            | Entry::Domain(_) => {}
         }
     }
     Ok(users)
@@ -295,7 +300,7 @@ fn users(of: &Name, running: &RunningStatement) -> Result<Vec<User>> {
 ///
 /// # Errors
 /// As `ALTER TABLE .. DROP COLUMN .. CASCADE`.
-fn drop_columns(table: &Name, columns: &[String], running: &Arc<RunningStatement>) -> Result<()> {
+pub(super) fn drop_columns(table: &Name, columns: &[String], running: &Arc<RunningStatement>) -> Result<()> {
     let drops: Vec<String> = columns.iter().map(|column| format!("DROP COLUMN {} CASCADE", quoted(column))).collect();
     let sql = format!("ALTER TABLE {} {}", written::name(table), drops.join(", "));
     let AnyStatement::Sql(statement) = AnyStatement::one(&sql)? else {

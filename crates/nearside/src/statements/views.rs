@@ -7,9 +7,10 @@ use datafusion_expr::CreateView;
 use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::Statement;
 
+use crate::catalog::check_option::CheckOption;
 use crate::catalog::path::is_temporary;
 use crate::catalog::rights::Thing;
-use crate::catalog::{Entry, Name, ViewEntry};
+use crate::catalog::{CatalogState, Entry, Name, ViewEntry};
 use crate::error::codes::SqlState;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -17,13 +18,17 @@ use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, KnownTables, normalised, qualify, without_stars};
-use crate::statements::viewed;
+use crate::statements::{viewed, written_views};
 
 /// Makes a view, or another one of its name.
 ///
 /// # Errors
 /// Those of planning its query, a name that is taken, columns that a view in whose place it comes has and it has not.
-pub(crate) fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(crate) fn create_view(
+    create: CreateView,
+    check: Option<CheckOption>,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     let name = running.new_name(&create.name, create.temporary)?;
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
@@ -34,11 +39,14 @@ pub(crate) fn create_view(create: CreateView, running: &Arc<RunningStatement>) -
         true => running.path().of_temporary(&create.name)?,
         false => name,
     };
-    let entry = ViewEntry { sql, columns, comments: Arc::default() };
+    let entry = ViewEntry { sql, columns, check, comments: Arc::default() };
     if create.or_replace
         && let Some(Entry::View(known)) = running.catalog.get(&name)
     {
         keeps_columns(&name, (known, &entry), running)?;
+    }
+    if check.is_some() {
+        can_check(&name, &entry, running)?;
     }
     running.home.commit(|state| {
         let mut comments = Arc::default();
@@ -81,6 +89,20 @@ fn keeps_columns(name: &Name, (known, new): (&ViewEntry, &ViewEntry), running: &
         }
     }
     Ok(())
+}
+
+/// Refuses CHECK OPTION of a view that cannot be written.
+fn can_check(name: &Name, entry: &ViewEntry, running: &Arc<RunningStatement>) -> Result<()> {
+    let mut state = CatalogState::clone(&running.catalog);
+    state.put_view(name.clone(), Arc::new(entry.clone()))?;
+    match written_views::updatable(name, &running.over(running.catalog.over(Arc::new(state))))? {
+        Ok(_) => Ok(()),
+        Err(why) => Err(Error::Unsupported(format!(
+            "WITH CHECK OPTION of view '{}' is not supported: it is for views that can be written, and {} cannot",
+            name.shown(),
+            why.kind
+        ))),
+    }
 }
 
 /// The query of a view as it is kept.

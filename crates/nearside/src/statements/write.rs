@@ -676,6 +676,7 @@ pub(crate) fn create_table(
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
+        state.has_domains_of(table.table())?;
         // What it refers to is still there.
         for key in &table.table().rules.foreign_keys {
             if key.to != table.table().id && state.by_id(key.to).is_none() {

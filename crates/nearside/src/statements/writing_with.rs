@@ -6,11 +6,12 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use sqlparser::ast::ObjectName;
 
-use crate::catalog::Entry;
+use crate::catalog::{Entry, Name};
 use crate::error::{Error, Result};
 use crate::run::outcome::Outcome;
 use crate::run::statement::RunningStatement;
 use crate::sql::WritingStep;
+use crate::statements::written_views::updatable;
 use crate::tables::sources::GivenSource;
 
 /// Refuses what would see what another part has written, and has the statement run as a transaction.
@@ -19,7 +20,13 @@ use crate::tables::sources::GivenSource;
 /// It does not yet; a part that writes reads a table that one before it writes.
 pub(crate) fn may_run(steps: &[WritingStep], rest: &[ObjectName], running: &RunningStatement) -> Result<()> {
     for (place, step) in steps.iter().enumerate() {
-        let written = running.named(&step.writes)?;
+        let mut written = running.named(&step.writes)?;
+        // What writes a view writes the table that it reads.
+        if matches!(running.catalog.get(&written), Some(Entry::View(_)))
+            && let Ok(of) = updatable(&written, running)?
+        {
+            written = Name::clone(&of.table.name);
+        }
         let later = steps[place + 1..].iter().flat_map(|step| &step.reads).chain(rest);
         for read in later {
             let Ok(name) = running.named(read) else { continue };

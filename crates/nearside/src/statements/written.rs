@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field};
 
 use crate::catalog::comments::Part;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::Origin;
 use crate::catalog::lengths::{Length, of_query};
 use crate::catalog::made_functions::called;
@@ -35,7 +36,8 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
         true => String::new(),
         false => format!(" ({})", self::columns(&view.columns)),
     };
-    format!("CREATE VIEW {}{columns} AS {}", name(view_name), view.sql)
+    let check = view.check.map(|check| format!(" WITH {} CHECK OPTION", check.sql())).unwrap_or_default();
+    format!("CREATE VIEW {}{columns} AS {}{check}", name(view_name), view.sql)
 }
 
 /// `CREATE MATERIALIZED VIEW`, and its indexes.
@@ -132,7 +134,9 @@ fn lines(
     for (field, data_type) in table.base.schema.fields().iter().zip(types) {
         let length = table.lengths.get(field.name());
         let length = length.map(length_name);
-        let mut line = format!("{} {}", quoted(field.name()), length.as_ref().unwrap_or(data_type));
+        let domain = table.rules.domains.get(field.name()).and_then(|rules| running.catalog.domain_of(rules.id));
+        let domain = domain.map(|(of, _)| name(of));
+        let mut line = format!("{} {}", quoted(field.name()), domain.as_ref().or(length.as_ref()).unwrap_or(data_type));
         if !field.is_nullable() {
             line.push_str(" NOT NULL");
         }
@@ -219,6 +223,26 @@ pub(crate) fn create_type(of: &EnumType) -> String {
     format!("CREATE TYPE {} AS ENUM ({})", type_name_of(of), labels.join(", "))
 }
 
+/// `CREATE DOMAIN`.
+pub(crate) fn create_domain(of: &DomainEntry, state: &CatalogState) -> String {
+    let over = of.over.and_then(|id| state.domain_of(id)).map(|(of, _)| name(of));
+    let mut text = format!("CREATE DOMAIN {} AS {}", name(&of.of.name), over.as_ref().unwrap_or(&of.base));
+    if let Some(default) = of.default() {
+        text.push_str(&format!(" DEFAULT ({})", default.text));
+    }
+    if of.is_required() {
+        text.push_str(" NOT NULL");
+    }
+    of.of.rules.checks.iter().filter(|of| of.is_valid).for_each(|of| text.push_str(&format!(" {}", check(of))));
+    text
+}
+
+/// Conditions of a domain that values need not keep which were there before.
+pub(crate) fn add_checks_to_domain(of: &DomainEntry) -> impl Iterator<Item = String> {
+    let later = of.of.rules.checks.iter().filter(|check| !check.is_valid);
+    later.map(|later| format!("ALTER DOMAIN {} ADD {} NOT VALID", name(&of.of.name), check(later)))
+}
+
 /// An enum's name as a statement needs it, wherever it runs.
 fn type_name_of(of: &EnumType) -> String {
     name(&Name { schema: of.schema.clone(), table: of.name.clone() })
@@ -233,6 +257,7 @@ pub(crate) fn comments(of: &Name, entry: &Entry) -> Vec<String> {
         Entry::External(_) => "FOREIGN TABLE",
         Entry::Sequence(_) => "SEQUENCE",
         Entry::Type(_) => "TYPE",
+        Entry::Domain(_) => "DOMAIN",
         Entry::Function(_) => "FUNCTION",
     };
     let statement = |(part, said): (Option<(Part, &str)>, &str)| {

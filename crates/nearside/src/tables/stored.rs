@@ -47,7 +47,7 @@ impl StoredSource {
             constraints: Constraints::new_unverified(keys),
             schema,
             row_ids: false,
-            defaults: Arc::clone(&table.defaults),
+            defaults: defaults_of(table),
         }
     }
 
@@ -79,6 +79,18 @@ impl StoredSource {
     pub(crate) fn default_text(&self, column: &str) -> Option<&str> {
         self.defaults.get(column).map(|default| &*default.text)
     }
+}
+
+/// A table's defaults, those of its columns' domains among them.
+fn defaults_of(table: &TableEntry) -> ColumnDefaults {
+    let of_domains = table.rules.domains.keys().filter(|column| !table.defaults.contains_key(*column));
+    let of_domains: Vec<_> =
+        of_domains.filter_map(|column| Some((column.clone(), table.default_of(column)?.clone()))).collect();
+    let mut defaults = Arc::clone(&table.defaults);
+    if !of_domains.is_empty() {
+        Arc::make_mut(&mut defaults).extend(of_domains);
+    }
+    defaults
 }
 
 impl TableSource for StoredSource {

@@ -1,9 +1,10 @@
 //! Views of `information_schema` about what tables demand of rows, and about sequences.
 
 use super::rows::Columns;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange};
-use crate::catalog::{CATALOG, CatalogState, TableEntry};
+use crate::catalog::{CATALOG, CatalogState, Name, TableEntry};
 
 /// A constraint of a table.
 #[derive(Clone, Copy)]
@@ -137,12 +138,35 @@ pub(super) fn referential_constraints(state: &CatalogState) -> Columns {
 
 /// `check_constraints`.
 pub(super) fn check_constraints(state: &CatalogState) -> Columns {
-    let rows: Vec<_> = state.tables().flat_map(|t| t.rules.checks.iter().map(move |check| (t, check))).collect();
+    let of = |table: &'_ std::sync::Arc<TableEntry>| {
+        let checks = table.rules.checks.iter();
+        checks.map(|check| (table.name.schema.clone(), check.clone())).collect::<Vec<_>>()
+    };
+    let of_domains = state.domains().flat_map(|(_, domain)| of(&domain.of));
+    let rows: Vec<_> = state.tables().flat_map(of).chain(of_domains).collect();
     Columns::default()
         .text("constraint_catalog", catalog(&rows))
-        .text("constraint_schema", rows.iter().map(|row| Some(&row.0.name.schema)))
+        .text("constraint_schema", rows.iter().map(|row| Some(&row.0)))
         .text("constraint_name", rows.iter().map(|row| Some(&row.1.name)))
         .text("check_clause", rows.iter().map(|row| Some(format!("({})", row.1.condition.text))))
+}
+
+/// `domain_constraints`.
+pub(super) fn domain_constraints(state: &CatalogState) -> Columns {
+    let of = |(name, domain): (&Name, &'_ std::sync::Arc<DomainEntry>)| {
+        let checks = domain.of.rules.checks.iter();
+        checks.map(|check| (name.clone(), check.name.clone())).collect::<Vec<_>>()
+    };
+    let rows: Vec<(Name, String)> = state.domains().flat_map(of).collect();
+    Columns::default()
+        .text("constraint_catalog", catalog(&rows))
+        .text("constraint_schema", rows.iter().map(|row| Some(&row.0.schema)))
+        .text("constraint_name", rows.iter().map(|row| Some(&row.1)))
+        .text("domain_catalog", catalog(&rows))
+        .text("domain_schema", rows.iter().map(|row| Some(&row.0.schema)))
+        .text("domain_name", rows.iter().map(|row| Some(&row.0.table)))
+        .text("is_deferrable", rows.iter().map(|_| yes(false)))
+        .text("initially_deferred", rows.iter().map(|_| yes(false)))
 }
 
 /// `constraint_column_usage`: the columns that keys and conditions are about, and for foreign keys those of the other

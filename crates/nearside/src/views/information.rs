@@ -10,17 +10,20 @@ use datafusion_expr::TableSource;
 
 use super::rows::Columns;
 use super::{constraints, functions, privileges};
+use crate::catalog::check_option::CheckOption;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::lengths::Length;
 use crate::catalog::rights::{May, Thing};
-use crate::catalog::{CATALOG, CatalogState, INFORMATION_SCHEMA, Name, TableEntry};
+use crate::catalog::{CATALOG, CatalogState, Entry, INFORMATION_SCHEMA, Name, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
 use crate::plan::system::{Descriptions, TableDescription};
+use crate::plan::updatable::Updatable;
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
-const VIEWS: [&str; 19] = [
+const VIEWS: [&str; 21] = [
     "tables",
     "views",
     "columns",
@@ -40,6 +43,8 @@ const VIEWS: [&str; 19] = [
     "role_column_grants",
     "enabled_roles",
     "applicable_roles",
+    "domains",
+    "domain_constraints",
 ];
 
 /// The rows of a view; `None` where there is no such view.
@@ -68,6 +73,8 @@ pub(crate) fn table(
         "referential_constraints" => constraints::referential_constraints(state),
         "check_constraints" => constraints::check_constraints(state),
         "constraint_column_usage" => constraints::constraint_column_usage(state),
+        "domains" => domains(state),
+        "domain_constraints" => constraints::domain_constraints(state),
         "schemata" => schemata(all, state),
         "routines" => functions::routines(planner),
         "parameters" => functions::parameters(planner),
@@ -87,16 +94,31 @@ fn each<'a>(
     each.map(|(schema, name, of)| (schema.as_str(), name.as_str(), of))
 }
 
+fn yes(is_so: bool) -> Option<&'static str> {
+    Some(if is_so { "YES" } else { "NO" })
+}
+
+/// Whether a view shows a column of its table.
+fn has_columns(view: &Updatable) -> bool {
+    view.levels.iter().all(|level| level.columns.iter().any(|(_, column)| column.is_some()))
+}
+
 fn tables(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
-    let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
-    let rows: Vec<_> =
-        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
+    let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW", false));
+    let is_filled = |schema: &str, name: &str, table: &TableDescription| match table.is_view {
+        true => table.written.as_ref().is_some_and(has_columns),
+        false => state.table(&Name { schema: schema.into(), table: name.into() }).is_ok(),
+    };
+    let tables =
+        each(all, may, state).map(|(schema, name, table)| (schema, name, kind(table), is_filled(schema, name, table)));
+    let rows: Vec<_> = tables.chain(own).collect();
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
         .text("table_type", rows.iter().map(|row| Some(row.2)))
+        .text("is_insertable_into", rows.iter().map(|row| yes(row.3)))
 }
 
 fn views(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
@@ -107,11 +129,26 @@ fn views(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         row.2.sql.clone().filter(|_| is_own)
     };
     let texts: Vec<Option<String>> = rows.iter().map(text).collect();
+    let is_written = |row: &(&str, &str, &TableDescription)| row.2.written.as_ref().is_some_and(has_columns);
+    let check = |row: &(&str, &str, &TableDescription)| {
+        let name = Name { schema: row.0.into(), table: row.1.into() };
+        match state.get(&name) {
+            Some(Entry::View(view)) => view.check.map_or("NONE", CheckOption::sql),
+            _ => "NONE",
+        }
+    };
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
         .text("table_name", rows.iter().map(|row| Some(row.1)))
         .text("definition", texts.iter().map(Option::as_deref))
+        .text("view_definition", texts.iter().map(Option::as_deref))
+        .text("check_option", rows.iter().map(|row| Some(check(row))))
+        .text("is_updatable", rows.iter().map(|row| yes(is_written(row))))
+        .text("is_insertable_into", rows.iter().map(|row| yes(is_written(row))))
+        .text("is_trigger_updatable", rows.iter().map(|_| yes(false)))
+        .text("is_trigger_deletable", rows.iter().map(|_| yes(false)))
+        .text("is_trigger_insertable_into", rows.iter().map(|_| yes(false)))
 }
 
 fn schemata(all: &Descriptions, state: &CatalogState) -> Columns {
@@ -137,6 +174,13 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
             table.schema.fields().iter().enumerate().map(move |(i, field)| (schema, name, i, field.as_ref()))
         })
         .collect();
+    let is_written = |row: &(&str, &str, usize, &Field)| {
+        let of = all.get(row.0).and_then(|tables| tables.get(row.1));
+        of.is_some_and(|of| match (&of.written, of.is_view) {
+            (Some(view), _) => view.column(row.3.name()).is_some(),
+            (None, is_view) => !is_view,
+        })
+    };
     let numeric = || rows.iter().map(|row| numeric(row.3.data_type()));
     let unknown = || rows.iter().map(|_| None::<u64>);
     let table = |row: &(&str, &str, usize, &Field)| {
@@ -154,6 +198,11 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         table?.rules.generated.get(column).map(|computed| computed.text.to_string())
     };
     let length = |(column, table): (&String, Option<&Arc<TableEntry>>)| table?.lengths.get(column).cloned();
+    let domain_of =
+        |(column, table): (&String, Option<&Arc<TableEntry>>)| state.domain_of(table?.rules.domains.get(column)?.id);
+    let domain = |of| domain_of(of).map(|(name, _)| name);
+    // As PostgreSQL tells it of a domain that is over another.
+    let is_over = |of| domain_of(of).is_some_and(|(_, domain)| domain.over.is_some());
     Columns::default()
         .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
         .text("table_schema", rows.iter().map(|row| Some(row.0)))
@@ -162,7 +211,13 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         .number("ordinal_position", rows.iter().map(|row| Some(row.2 as u64 + 1)))
         .text("column_default", each_of().map(default))
         .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
-        .text("data_type", rows.iter().zip(each_of()).map(|(row, of)| Some(type_name(row.3.data_type(), length(of)))))
+        .text(
+            "data_type",
+            rows.iter().zip(each_of()).map(|(row, of)| match is_over(of) {
+                true => Some("USER-DEFINED".to_string()),
+                false => Some(type_name(row.3.data_type(), length(of))),
+            }),
+        )
         .number(
             "character_maximum_length",
             each_of().map(|of| length(of).filter(|length| !length.is_of_type()).map(|length| length.chars as u64)),
@@ -180,6 +235,34 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         )
         .text("is_generated", each_of().map(|of| Some(if computed(of).is_some() { "ALWAYS" } else { "NEVER" })))
         .text("generation_expression", each_of().map(computed))
+        .text("is_updatable", rows.iter().map(|row| yes(is_written(row))))
+        .text("domain_catalog", each_of().map(|of| domain(of).map(|_| CATALOG)))
+        .text("domain_schema", each_of().map(|of| domain(of).map(|name| name.schema.clone())))
+        .text("domain_name", each_of().map(|of| domain(of).map(|name| name.table.clone())))
+}
+
+/// `domains`.
+fn domains(state: &CatalogState) -> Columns {
+    let rows: Vec<(&Name, &DomainEntry)> = state.domains().map(|(name, of)| (name, of.as_ref())).collect();
+    let numeric = || rows.iter().map(|row| numeric(row.1.field().data_type()));
+    let length = |row: &(&Name, &DomainEntry)| row.1.length().cloned();
+    let chars = |row: &(&Name, &DomainEntry)| length(row).filter(|of| !of.is_of_type()).map(|of| of.chars as u64);
+    Columns::default()
+        .text("domain_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("domain_schema", rows.iter().map(|row| Some(&row.0.schema)))
+        .text("domain_name", rows.iter().map(|row| Some(&row.0.table)))
+        .text(
+            "data_type",
+            rows.iter().map(|row| match row.1.over {
+                Some(_) => Some("USER-DEFINED".to_string()),
+                None => Some(type_name(row.1.field().data_type(), length(row))),
+            }),
+        )
+        .number("character_maximum_length", rows.iter().map(chars))
+        .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
+        .number("numeric_precision_radix", numeric().map(|n| n.map(|n| n.1)))
+        .number("numeric_scale", numeric().map(|n| n.and_then(|n| n.2)))
+        .text("domain_default", rows.iter().map(|row| row.1.default().map(|default| default.text.to_string())))
 }
 
 /// A type under the name that PostgreSQL's catalog has for it.

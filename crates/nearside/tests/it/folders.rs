@@ -156,6 +156,58 @@ fn enums_are_there_again() {
 }
 
 #[test]
+fn domains_and_checks_of_views_are_there_again() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("db");
+    let session = opened(&folder);
+    session
+        .execute(
+            "CREATE DOMAIN pos AS INT DEFAULT 7 CHECK (VALUE > 0); CREATE SCHEMA s;
+             CREATE DOMAIN s.small AS pos NOT NULL CONSTRAINT top CHECK (VALUE < 100);
+             CREATE TABLE t (a pos, b s.small, c VARCHAR(5)); INSERT INTO t VALUES (1, 2, 'x'); CHECKPOINT;
+             BEGIN; ALTER DOMAIN pos ADD CONSTRAINT never_five CHECK (VALUE <> 5) NOT VALID; COMMIT;
+             BEGIN; ALTER DOMAIN s.small DROP CONSTRAINT top; ROLLBACK;
+             CREATE VIEW v AS SELECT a, c FROM t WHERE c <> 'no' WITH LOCAL CHECK OPTION;
+             CREATE DOMAIN gone AS INT; DROP DOMAIN gone",
+        )
+        .unwrap();
+    let look = |session: &Session| {
+        for (sql, part) in [
+            ("INSERT INTO t VALUES (5, 2)", "value for domain pos violates check constraint \"never_five\""),
+            ("INSERT INTO t VALUES (1, 5)", "never_five"),
+            ("INSERT INTO t VALUES (1, 200)", "value for domain s.small violates check constraint \"top\""),
+            ("INSERT INTO t VALUES (1, NULL)", "domain s.small does not allow null values"),
+            ("UPDATE v SET c = 'no'", "check option of view 'v'"),
+            ("CREATE TABLE x AS SELECT 0::s.small AS z", "value for domain pos"),
+            ("DROP SCHEMA s CASCADE", "column 'b' of table 't' is of a domain in schema 's'"),
+            ("SELECT 1::gone", "gone"),
+        ] {
+            let told = fails(session, sql);
+            assert!(told.contains(part), "{sql}: {told}");
+        }
+        session.execute("BEGIN; INSERT INTO t (c) VALUES ('d')").unwrap();
+        assert_eq!(rows(session, "SELECT a, b FROM t WHERE c = 'd'"), [["7", "7"]]);
+        session.execute("ROLLBACK").unwrap();
+        assert_eq!(rows(session, "SELECT convalidated FROM pg_constraint WHERE conname = 'never_five'"), [["false"]]);
+        assert_eq!(
+            rows(session, "SELECT check_option FROM information_schema.views WHERE table_name = 'v'"),
+            [["LOCAL"]]
+        );
+    };
+    look(&session);
+    drop(session);
+    for _ in 0..2 {
+        // By the log's records first, then by the checkpoint that opening makes of them.
+        look(&opened(&folder));
+    }
+    let exported = place.path().join("exported");
+    opened(&folder).execute(&format!("EXPORT DATABASE '{}'", exported.display())).unwrap();
+    let other = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap().session();
+    other.execute(&format!("IMPORT DATABASE '{}'", exported.display())).unwrap();
+    look(&other);
+}
+
+#[test]
 fn roles_are_there_again() {
     let place = tempfile::tempdir().unwrap();
     let (folder, backup) = (place.path().join("db"), place.path().join("backup"));

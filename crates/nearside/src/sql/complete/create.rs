@@ -13,6 +13,7 @@ use super::{query, refuse, refused, refused_text, types};
 use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+use crate::sql::check_option;
 use crate::sql::normalised;
 use crate::sql::rules::{is_stored, serial};
 use crate::sql::table_like::is_mark;
@@ -404,12 +405,12 @@ pub(super) fn view(create: &CreateView) -> Result<()> {
             *secure || params.is_some() || *copy_grants,
             "SECURE, ALGORITHM, DEFINER or the like of a view; leave them out",
         ),
-        (!matches!(options, CreateTableOptions::None), "WITH (..) of a view; leave it out"),
         (!cluster_by.is_empty() || to.is_some(), "CLUSTER BY or TO of a view; leave them out"),
         (comment.is_some(), "COMMENT; leave it out"),
         (*with_no_schema_binding, "WITH NO SCHEMA BINDING; leave it out, views are planned when they are used"),
         (*if_not_exists, "CREATE VIEW IF NOT EXISTS; use CREATE OR REPLACE VIEW"),
     ])?;
+    check_option::of(options)?;
     for ViewColumnDef { name, data_type, options } in columns {
         if data_type.is_some() || options.is_some() {
             return Err(refused_text("a type or an option of a view's column (use CAST in its query)", name));

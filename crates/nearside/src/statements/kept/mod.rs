@@ -483,7 +483,7 @@ fn kept_conflict(
     conflict::may_look_up(table, clause, &keys, running)?;
     let indexes = keys.iter().map(|(number, index)| Ok((*number, table.key_columns(index)?)));
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
-    let Some((plan, pairs)) = conflict::update_plan(table, clause, running)? else {
+    let Some((plan, pairs)) = conflict::update_plan(table, clause, None, running)? else {
         return Ok(Some(KeptConflict { indexes, update: None }));
     };
     if !is_keepable_without_sequences(&plan) || plan.exists(has_query)? {

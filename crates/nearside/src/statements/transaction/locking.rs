@@ -108,6 +108,7 @@ pub(super) fn stands_for_same(a: &Entry, b: &Entry) -> bool {
         (Entry::External(a), Entry::External(b)) => Arc::ptr_eq(a, b),
         (Entry::Sequence(a), Entry::Sequence(b)) => Arc::ptr_eq(a, b),
         (Entry::Type(a), Entry::Type(b)) => Arc::ptr_eq(a, b),
+        (Entry::Domain(a), Entry::Domain(b)) => Arc::ptr_eq(a, b),
         (Entry::Function(a), Entry::Function(b)) => Arc::ptr_eq(a, b),
         _ => false,
     }

@@ -119,10 +119,14 @@ pub(super) fn put_definitions(state: &mut CatalogState, content: &Content, casca
                 Entry::View(view) => state.put_view(name.clone(), Arc::clone(view))?,
                 Entry::External(files) => state.put_external(name.clone(), Arc::clone(files))?,
                 Entry::Type(of) => state.put_type(name.clone(), Arc::clone(of))?,
+                Entry::Domain(of) => state.put_domain(name.clone(), Arc::clone(of))?,
                 Entry::Function(of) => state.put_function(name.clone(), Arc::clone(of))?,
                 Entry::Sequence(sequence) => state.put_sequence(name.clone(), Arc::clone(sequence))?,
             }
         }
+    }
+    if let Some(error) = state.tables().find_map(|table| state.has_domains_of(table).err()) {
+        return Err(Error::Serialization(error.to_string()));
     }
     for (schema, _) in schemas(false) {
         state.drop_schema(schema, cascade).map_err(|error| Error::Serialization(error.to_string()))?;

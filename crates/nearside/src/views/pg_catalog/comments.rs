@@ -29,7 +29,7 @@ fn all<'a>(world: &World<'a>) -> Vec<Said<'a>> {
         let own = world.numbers.entry(name, entry);
         for (part, text) in entry.comments().all() {
             let (of, class, column) = match (part, entry) {
-                (None, Entry::Type(_)) => (own, TYPE, 0),
+                (None, Entry::Type(_) | Entry::Domain(_)) => (own, TYPE, 0),
                 (None, Entry::Function(_)) => (own, FUNCTION, 0),
                 (None, _) => (own, CLASS, 0),
                 (Some((Part::Column, column)), Entry::Table(table)) => (own, CLASS, place(table, column)),

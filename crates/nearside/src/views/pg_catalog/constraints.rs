@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::layout::{Row, Value};
 use super::world::{World, places};
 use crate::catalog::TableEntry;
+use crate::catalog::domains::DomainEntry;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::rules::{Check, Deferral, ForeignKey, OnChange};
 use crate::functions::quoting::ident;
@@ -44,7 +45,22 @@ pub(super) fn pg_constraint(world: &World<'_>) -> Vec<Row> {
         .state
         .tables()
         .flat_map(|table| all(table).iter().map(|of| row(table, of, world)).collect::<Vec<_>>())
+        .chain(world.state.domains().flat_map(|(_, domain)| of_domain(domain, world)))
         .collect()
+}
+
+/// The conditions of a domain.
+fn of_domain(domain: &DomainEntry, world: &World<'_>) -> Vec<Row> {
+    let mut rows: Vec<Row> = all(&domain.of).iter().map(|of| row(&domain.of, of, world)).collect();
+    for (column, value) in rows.iter_mut().flatten() {
+        match *column {
+            "conrelid" => *value = 0_u32.into(),
+            "contypid" => *value = domain.oid().into(),
+            "conkey" => *value = Value::Null,
+            _ => {}
+        }
+    }
+    rows
 }
 
 fn row(table: &Arc<TableEntry>, of: &Of<'_>, world: &World<'_>) -> Row {
@@ -128,7 +144,8 @@ pub(super) fn definition(oid: i64, is_short: bool, world: &World<'_>) -> Option<
         let of = all(table).into_iter().find(|of| i64::from(world.numbers.constraint(table, of.name())) == oid)?;
         Some(written(&of, is_short, world))
     };
-    world.state.tables().find_map(of_table)
+    let of_domain = || world.state.domains().find_map(|(_, domain)| of_table(&domain.of));
+    world.state.tables().find_map(of_table).or_else(of_domain)
 }
 
 fn written(of: &Of<'_>, is_short: bool, world: &World<'_>) -> String {

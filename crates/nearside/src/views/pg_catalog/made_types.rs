@@ -3,6 +3,9 @@
 use super::layout::Row;
 use super::types::{self, Known};
 use super::world::World;
+use crate::catalog::domains::DomainEntry;
+use crate::catalog::lengths::told;
+use crate::catalog::pg_types::of_field;
 use crate::catalog::rights::Thing;
 use crate::catalog::user_types::EnumType;
 use crate::catalog::{Entry, Name};
@@ -19,18 +22,27 @@ fn enums<'a>(world: &World<'a>) -> impl Iterator<Item = (&'a Name, &'a EnumType)
     })
 }
 
-fn by_number<'a>(oid: i64, world: &World<'a>) -> Option<(&'a Name, &'a EnumType)> {
-    enums(world).find(|(_, of)| i64::from(of.oid()) == oid)
+fn domains<'a>(world: &World<'a>) -> impl Iterator<Item = (&'a Name, &'a DomainEntry)> {
+    world.state.domains().map(|(name, of)| (name, of.as_ref()))
+}
+
+/// Names and numbers of all.
+fn all<'a>(world: &World<'a>) -> impl Iterator<Item = (&'a Name, u32)> {
+    enums(world).map(|(name, of)| (name, of.oid())).chain(domains(world).map(|(name, of)| (name, of.oid())))
+}
+
+fn by_number<'a>(oid: i64, world: &World<'a>) -> Option<(&'a Name, u32)> {
+    all(world).find(|(_, of)| i64::from(*of) == oid)
 }
 
 /// The number of a type by its name; without a schema as it is looked up.
 pub(super) fn named(schema: Option<&str>, name: &str, world: &World<'_>) -> Option<u32> {
-    let within = |schema: &str| enums(world).find(|(known, _)| known.schema == schema && known.table == name);
+    let within = |schema: &str| all(world).find(|(known, _)| known.schema == schema && known.table == name);
     let found = match schema {
         Some(schema) => within(schema),
         None => world.path().iter().find_map(|schema| within(schema)),
     };
-    found.map(|(_, of)| of.oid())
+    found.map(|(_, of)| of)
 }
 
 /// Whether there is a type of a number.
@@ -41,7 +53,7 @@ pub(super) fn is_known(oid: i64, world: &World<'_>) -> bool {
 /// Whether a type is found by its name alone.
 pub(super) fn is_visible(oid: i64, world: &World<'_>) -> bool {
     match by_number(oid, world) {
-        Some((name, of)) => named(None, &name.table, world) == Some(of.oid()),
+        Some((name, of)) => named(None, &name.table, world) == Some(of),
         None => u32::try_from(oid).ok().and_then(types::of).is_some(),
     }
 }
@@ -69,7 +81,33 @@ pub(super) fn pg_type(world: &World<'_>) -> Vec<Row> {
         }
         rows.push(row);
     }
+    rows.extend(domains(world).filter_map(|(name, of)| domain(name, of, world)));
     rows
+}
+
+/// A domain's row, which is that of the type that it is over but for what is its own.
+fn domain(name: &Name, of: &DomainEntry, world: &World<'_>) -> Option<Row> {
+    let schema = told(&of.of.base.schema, &of.of.lengths);
+    let base = of_field(schema.field(0));
+    let (known, _) = types::of(base.oid)?;
+    let over = of.over.and_then(|id| world.state.domain_of(id)).map(|(_, over)| over.oid());
+    let mut row = types::row(known, of.oid(), name.table.clone(), 0, 0);
+    for (column, value) in &mut row {
+        match *column {
+            "typnamespace" => *value = world.numbers.schema(&name.schema).into(),
+            "typowner" => *value = world.state.owner_of(&Thing::named(name)).into(),
+            "typtype" => *value = "d".into(),
+            "typispreferred" => *value = false.into(),
+            "typinput" => *value = "domain_in".into(),
+            "typreceive" => *value = "domain_recv".into(),
+            "typnotnull" => *value = of.is_required().into(),
+            "typbasetype" => *value = over.unwrap_or(base.oid).into(),
+            "typtypmod" => *value = if over.is_some() { (-1_i64).into() } else { i64::from(base.modifier).into() },
+            _ => {}
+        }
+    }
+    row.push(("typdefault", of.default().map(|default| default.text.to_string()).into()));
+    Some(row)
 }
 
 /// `pg_enum`: the labels.

@@ -86,6 +86,10 @@ impl Numbers {
                     let of = format!("{}\0{}", name.schema, name.table);
                     found.of.labels.iter().for_each(|label| add(Kind::Label, &of, label));
                 }
+                Entry::Domain(found) => {
+                    let of = within(&found.of);
+                    found.of.rules.checks.iter().for_each(|check| add(Kind::Constraint, &of, &check.name));
+                }
                 Entry::Table(_) | Entry::Sequence(_) | Entry::Function(_) => {}
             }
         }
@@ -133,6 +137,7 @@ impl Numbers {
             Entry::Sequence(sequence) => of_id(sequence.id),
             Entry::Type(found) => found.of.oid(),
             Entry::Function(found) => found.of.oid(),
+            Entry::Domain(found) => found.oid(),
             Entry::View(_) | Entry::External(_) => self.of(Kind::Relation, &name.schema, &name.table),
         }
     }

@@ -72,9 +72,21 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         ("relispartition", false.into()),
         ("relrewrite", 0_u32.into()),
         ("relacl", if matches!(of.of, Of::Index(..)) { Value::Null } else { world.acl(&of.thing()) }),
+        ("reloptions", options(of)),
         ("relfrozenxid", Value::Null),
         ("relminmxid", Value::Null),
     ]
+}
+
+/// What is said of a view that is written.
+fn options(of: &Relation<'_>) -> Value {
+    match of.of {
+        Of::View(view) => match view.check {
+            Some(check) => Value::Texts(vec![format!("check_option={}", check.sql().to_lowercase())]),
+            None => Value::Null,
+        },
+        _ => Value::Null,
+    }
 }
 
 fn refers(table: &TableEntry, to: u64) -> bool {
@@ -102,16 +114,18 @@ fn attributes(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Vec<R
         let is_computed = table.is_some_and(|table| table.rules.generated.contains_key(name));
         let has_default = identity.is_none() && table.is_some_and(|table| table.defaults.contains_key(name));
         let is_array = known.is_some_and(|(_, is_array)| is_array);
+        let domain = table.and_then(|table| table.rules.domains.get(name));
+        let domain = domain.and_then(|rules| world.state.domain_of(rules.id)).map(|(_, domain)| domain.oid());
         vec![
             ("attrelid", of.oid.into()),
             ("attname", name.as_str().into()),
-            ("atttypid", told.oid.into()),
+            ("atttypid", domain.unwrap_or(told.oid).into()),
             ("attstattarget", (-1_i64).into()),
             ("attlen", i64::from(told.length).into()),
             ("attnum", (at as i64 + 1).into()),
             ("attndims", i64::from(innermost(field.data_type()).is_some()).into()),
             ("attcacheoff", (-1_i64).into()),
-            ("atttypmod", i64::from(told.modifier).into()),
+            ("atttypmod", domain.map_or(i64::from(told.modifier), |_| -1).into()),
             ("attbyval", known.is_some_and(|(known, is_array)| known.by_value && !is_array).into()),
             ("attalign", known.map_or("i", |(known, _)| known.align).into()),
             ("attstorage", known.map_or("p", |(known, _)| if is_array { "x" } else { known.storage }).into()),

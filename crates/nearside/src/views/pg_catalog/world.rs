@@ -114,7 +114,7 @@ impl<'a> World<'a> {
                 Entry::View(view) => Of::View(view),
                 Entry::External(_) => Of::External,
                 Entry::Sequence(sequence) => Of::Sequence(sequence),
-                Entry::Type(_) | Entry::Function(_) => continue,
+                Entry::Type(_) | Entry::Function(_) | Entry::Domain(_) => continue,
             };
             let oid = self.numbers.entry(name, entry);
             all.push(Relation { oid, schema: &name.schema, name: &name.table, of });
