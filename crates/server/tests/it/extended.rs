@@ -252,7 +252,8 @@ fn transactions_go_through_both_protocols() {
 fn cursors_are_declared_with_parameters() {
     let (server, _) = server();
     let mut wire = Wire::open(&server);
-    wire.query("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3), (4); BEGIN");
+    wire.query("CREATE TABLE t (a INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3), (4)");
+    wire.query("BEGIN");
     let declare = "DECLARE c SCROLL CURSOR FOR SELECT a FROM t WHERE a > $1 ORDER BY a";
     let all = said(
         &mut wire,
@@ -270,7 +271,8 @@ fn cursors_are_declared_with_parameters() {
     // A value is missing; a text is none of the type.
     let all = said(&mut wire, &[parse("", &declare.replace(" c ", " d "), &[]), bind("", "", &[], &[], &[]), sync()]);
     assert_eq!(code(&all), "08P01");
-    wire.query("ROLLBACK; BEGIN");
+    wire.query("ROLLBACK");
+    wire.query("BEGIN");
     let given: [Option<&[u8]>; 1] = [Some(b"x")];
     let all = said(&mut wire, &[parse("", declare, &[]), bind("", "", &[], &given, &[]), sync()]);
     assert_eq!(code(&all), "22P02");
