@@ -76,14 +76,21 @@ pub struct Fault {
     pub context: Option<String>,
     /// Where in the statement.
     pub position: Option<Position>,
-    /// Where in the client's text: which character, counted from 1, where that is known without the text.
-    pub character: Option<u64>,
-    /// The table that it is about, and the column or the constraint.
-    pub about: Option<About>,
-    /// What PostgreSQL calls the place in its source, where drivers look at that.
-    pub routine: Option<&'static str>,
+    /// What is told of few, apart so that results of functions stay small.
+    pub further: Option<Box<Further>>,
     /// Whether the connection ends with it.
     pub is_fatal: bool,
+}
+
+/// What is told of few faults.
+#[derive(Debug, Clone, Default)]
+pub struct Further {
+    /// Where in the client's text: which character, counted from 1, where that is known without the text.
+    character: Option<u64>,
+    /// The table that it is about, and the column or the constraint.
+    about: Option<About>,
+    /// What PostgreSQL calls the place in its source, where drivers look at that.
+    routine: Option<&'static str>,
 }
 
 impl Fault {
@@ -95,9 +102,7 @@ impl Fault {
             hint: None,
             context: None,
             position: None,
-            character: None,
-            about: None,
-            routine: None,
+            further: None,
             is_fatal: false,
         }
     }
@@ -116,13 +121,24 @@ impl Fault {
     /// The same, whose place is a place of the client's text, in which the statement begins at `start`.
     pub fn placed(self, text: &str, start: Position) -> Fault {
         let character = self.position.map(|at| character_at(text, within(at, start)));
-        Fault { character, ..self }
+        self.told_further(|further| further.character = character)
+    }
+
+    /// The same, of a place of PostgreSQL's source.
+    pub fn of_routine(self, routine: &'static str) -> Fault {
+        self.told_further(|further| further.routine = Some(routine))
+    }
+
+    fn told_further(mut self, tell: impl FnOnce(&mut Further)) -> Fault {
+        tell(self.further.get_or_insert_default());
+        self
     }
 
     /// As a message; `text` is the client's, in which the statement begins at `start`.
     pub fn report(&self, text: Option<(&str, Position)>) -> Report {
         let position = self.position.zip(text).map(|(at, (text, start))| character_at(text, within(at, start)));
-        let position = position.or(self.character);
+        let further = self.further.as_deref().cloned().unwrap_or_default();
+        let position = position.or(further.character);
         Report {
             severity: if self.is_fatal { "FATAL" } else { "ERROR" },
             code: self.code,
@@ -130,8 +146,8 @@ impl Fault {
             hint: self.hint.clone(),
             context: self.context.clone(),
             position,
-            about: self.about.clone(),
-            routine: self.routine,
+            about: further.about,
+            routine: further.routine,
         }
     }
 }
@@ -162,7 +178,11 @@ impl From<Error> for Fault {
             message = message.replacen(&format!(" at {position}"), "", 1);
         }
         let position = position.filter(|at| at.line > 0 && at.column > 0);
-        Fault { position, about: error.about().cloned(), ..Fault::new(error.code().as_str(), message) }
+        let fault = Fault { position, ..Fault::new(error.code().as_str(), message) };
+        match error.about().cloned() {
+            Some(about) => fault.told_further(|further| further.about = Some(about)),
+            None => fault,
+        }
     }
 }
 

@@ -37,27 +37,33 @@ pub(super) fn of_scalar(function: &ScalarFunction, schema: &DFSchema) -> Result<
     Ok(with_a_digit_more(function, schema))
 }
 
-/// Rounding 9.5 gives a number of more digits before the point than its type has.
+/// Rounding 9.5 gives a number of more digits before the point than its type has; what is rounded down or up has none
+/// behind it.
 fn with_a_digit_more(function: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
-    if !matches!(function.name(), "floor" | "ceil" | "round") {
+    let is_whole = matches!(function.name(), "floor" | "ceil");
+    if !is_whole && function.name() != "round" {
         return None;
     }
     let argument = function.args.first()?;
-    let wider = match argument.get_type(schema).ok()? {
-        DataType::Decimal128(p, s) if s > 0 && p < 38 => DataType::Decimal128(p + 1, s),
-        _ => return None,
-    };
+    let Ok(DataType::Decimal128(p, s)) = argument.get_type(schema) else { return None };
+    if s <= 0 {
+        return None;
+    }
     // A plan that went through this already stays as it is.
     if let Expr::Cast(given) = argument
-        && let (Ok(DataType::Decimal128(p, s)), DataType::Decimal128(wider_p, wider_s)) =
-            (given.expr.get_type(schema), &wider)
-        && (p + 2, s) == (*wider_p, *wider_s)
+        && given.expr.get_type(schema).is_ok_and(|of| of == DataType::Decimal128(p - 1, s))
     {
         return None;
     }
     let mut args = function.args.clone();
-    args[0] = cast(argument.clone(), wider);
-    Some(Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args }))
+    if p < 38 {
+        args[0] = cast(argument.clone(), DataType::Decimal128(p + 1, s));
+    } else if !is_whole {
+        return None;
+    }
+    let rounded = Expr::ScalarFunction(ScalarFunction { func: function.func.clone(), args });
+    let digits = (p + 1).saturating_sub(s as u8).min(38);
+    Some(if is_whole { cast(rounded, DataType::Decimal128(digits, 0)) } else { rounded })
 }
 
 /// # Errors

@@ -242,7 +242,9 @@ fn changed(
         }
     }
     let columns = running.catalog.columns_of_domain(known.id());
-    if !columns.is_empty() && running.transaction.is_none() {
+    // An import's tables are its own.
+    let is_shared = Arc::ptr_eq(&running.home, &running.inner.catalog);
+    if !columns.is_empty() && running.transaction.is_none() && is_shared {
         return Err(running.wants_transaction());
     }
     let entry = Arc::new(DomainEntry { of: Arc::new(of), ..known.clone() });

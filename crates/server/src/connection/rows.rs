@@ -90,7 +90,7 @@ impl Rows {
             // Drivers that keep statements prepare this one anew, by the name of the routine.
             let changed = || {
                 let fault = Fault::new(codes::FEATURE_NOT_SUPPORTED, "cached plan must not change result type");
-                Err(Fault { routine: Some("RevalidateCachedQuery"), ..fault })
+                Err(fault.of_routine("RevalidateCachedQuery"))
             };
             if told.fields().len() != schema.fields().len() {
                 return changed();

@@ -110,7 +110,7 @@ fn as_written(expr: &Expr) -> Option<(Operator, &[Expr])> {
 
 /// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an
 /// expression, so this is one pass into one string, without recursion.
-pub(super) fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
+fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
     enum NamePiece<'a> {
         Operand(&'a Expr),
         Sign(Operator),

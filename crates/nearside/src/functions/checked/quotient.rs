@@ -2,8 +2,8 @@
 //!
 //! PostgreSQL gives a quotient of NUMERIC at least 16 significant digits, and no fewer behind the point than either
 //! side has; how many that are depends on the values (`select_div_scale` of its numeric.c, which decides by groups of
-//! four digits: 1.0/3 has 20 digits behind the point, 10.0/3 has 16, 1000000.0/3 has 12). A type here has one scale,
-//! so every quotient is computed with PostgreSQL's digits and then held in a scale that is wide enough for all but small
+//! four digits: 1.0/3 has 20 digits behind the point, 10.0/3 has 16, 1000000.0/3 has 12). A type here has one scale, so
+//! every quotient is computed with PostgreSQL's digits and then held in a scale that is wide enough for all but small
 //! ones: the values are PostgreSQL's, and only zeros at the end differ.
 
 use std::sync::{Arc, LazyLock};
@@ -23,7 +23,6 @@ use datafusion_expr::{
 
 use super::error::ArithmeticError;
 use super::operand::{Operand, flagged, union_nulls};
-use super::operators::name_of;
 use crate::error::types::sql_type;
 
 /// Digits behind the point of a quotient.
@@ -187,7 +186,7 @@ impl ScalarUDFImpl for Quotient {
         let [left, right] = args else {
             return internal_err!("/ takes two arguments");
         };
-        Ok(name_of(Operator::Divide, left, right))
+        Ok(format!("{} / {}", left.schema_name(), right.schema_name()))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -385,8 +384,8 @@ fn digits(value: u128) -> i32 {
     value.checked_ilog10().map_or(0, |log| log as i32 + 1)
 }
 
-/// Of a value of `scale` digits behind its point, in groups of four digits as PostgreSQL holds it: the place of its first
-/// group, counted from the point, and that group.
+/// Of a value of `scale` digits behind its point, in groups of four digits as PostgreSQL holds it: the place of its
+/// first group, counted from the point, and that group.
 fn leading(value: u128, scale: i32) -> (i32, u32) {
     if value == 0 {
         return (0, 0);
