@@ -73,7 +73,7 @@ pub struct Fault {
     /// What to do about it.
     pub hint: Option<String>,
     /// What was being done.
-    pub context: Option<String>,
+    pub context: Option<Box<str>>,
     /// Where in the statement.
     pub position: Option<Position>,
     /// What is told of few, apart so that results of functions stay small.
@@ -144,7 +144,7 @@ impl Fault {
             code: self.code,
             message: self.message.clone(),
             hint: self.hint.clone(),
-            context: self.context.clone(),
+            context: self.context.as_deref().map(str::to_string),
             position,
             about: further.about,
             routine: further.routine,

@@ -175,8 +175,10 @@ impl Connection {
         collected: &mut Collected,
         table: &TableName,
     ) -> Result<(), Fault> {
-        let at =
-            |line: u64, fault: Fault| Fault { context: Some(format!("COPY {}, line {line}", table.table)), ..fault };
+        let at = |line: u64, fault: Fault| Fault {
+            context: Some(format!("COPY {}, line {line}", table.table).into()),
+            ..fault
+        };
         match reader {
             Reader::Rows(reader) => {
                 reader.push(bytes)?;
@@ -212,7 +214,7 @@ impl Connection {
                 let mut fault = Fault::from(error);
                 if fault.code.starts_with("22") {
                     fault.context = taken.first_unreadable(session).map(|(line, column, text)| {
-                        format!("COPY {}, line {line}, column {column}: \"{text}\"", of.table)
+                        format!("COPY {}, line {line}, column {column}: \"{text}\"", of.table).into()
                     });
                 }
                 fault

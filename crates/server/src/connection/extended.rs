@@ -202,7 +202,7 @@ impl Connection {
                 } else {
                     format!("portal \"{}\"", bind.portal)
                 };
-                Fault { context: Some(format!("{name} parameter ${}", place + 1)), ..fault }
+                Fault { context: Some(format!("{name} parameter ${}", place + 1).into()), ..fault }
             });
             values.push(value?);
         }
