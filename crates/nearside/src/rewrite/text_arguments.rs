@@ -49,14 +49,11 @@ fn with_a_digit_more(function: &ScalarFunction, schema: &DFSchema) -> Option<Exp
     if s <= 0 {
         return None;
     }
-    // A plan that went through this already stays as it is.
-    if let Expr::Cast(given) = argument
-        && given.expr.get_type(schema).is_ok_and(|of| of == DataType::Decimal128(p - 1, s))
-    {
-        return None;
-    }
+    // Of a plan that went through this already, and of a cast that has made the room.
+    let has_room = matches!(argument, Expr::Cast(given)
+        if given.expr.get_type(schema).is_ok_and(|of| of == DataType::Decimal128(p - 1, s)));
     let mut args = function.args.clone();
-    if p < 38 {
+    if p < 38 && !has_room {
         args[0] = cast(argument.clone(), DataType::Decimal128(p + 1, s));
     } else if !is_whole {
         return None;

@@ -6,8 +6,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{RECURSION_MAX, function_statements, normalised};
-use crate::error::{Error, Position, Result, syntax};
-use crate::sql::dialect::SqlDialect;
+use crate::error::{Error, Result, syntax};
+use crate::sql::dialect::{SqlDialect, ended};
 use crate::sql::roles::RoleName;
 
 /// `COMMENT ON .. IS 'text' | NULL`.
@@ -59,13 +59,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<CommentOn>> {
     parser.next_token();
     let what = commented(&mut parser)?;
     let text = said(&mut parser).map_err(wrong)?;
-    if parser.peek_token().token != Token::EOF {
-        let found = parser.peek_token();
-        return Err(Error::Syntax {
-            message: format!("Expected: end of statement, found: {found}"),
-            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
-        });
-    }
+    ended(&parser)?;
     Ok(Some(CommentOn { what, text }))
 }
 

@@ -13,6 +13,22 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::Token;
 
 use super::calls::call;
+use crate::error::{Error, Position, Result as OwnResult};
+
+/// Fails where a statement of ours goes on behind its end.
+///
+/// # Errors
+/// What stands there.
+pub(super) fn ended(parser: &Parser<'_>) -> OwnResult<()> {
+    let found = parser.peek_token();
+    match found.token {
+        Token::EOF => Ok(()),
+        _ => Err(Error::Syntax {
+            message: format!("Expected: end of statement, found: {found}"),
+            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
+        }),
+    }
+}
 
 const OR: u8 = 10;
 const AND: u8 = 20;

@@ -9,8 +9,8 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::exclude::is_word;
 use super::{RECURSION_MAX, normalised};
 use crate::error::codes::SqlState;
-use crate::error::{Error, Position, Result, syntax};
-use crate::sql::dialect::SqlDialect;
+use crate::error::{Error, Result, syntax};
+use crate::sql::dialect::{SqlDialect, ended};
 
 /// A statement about domains.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,13 +105,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<DomainStateme
         "alter" => alter(&mut parser)?,
         _ => dropped(&mut parser).map_err(wrong)?,
     };
-    if parser.peek_token().token != Token::EOF {
-        let found = parser.peek_token();
-        return Err(Error::Syntax {
-            message: format!("Expected: end of statement, found: {found}"),
-            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
-        });
-    }
+    ended(&parser)?;
     Ok(Some(parsed))
 }
 

@@ -14,8 +14,8 @@ use super::complete::of_foreign_key;
 use super::rules::deferral;
 use super::{AnyStatement, CopyFrom, RECURSION_MAX, normalised};
 use crate::catalog::rules::Deferral;
-use crate::error::{Error, Position, Result, syntax};
-use crate::sql::dialect::SqlDialect;
+use crate::error::{Result, syntax};
+use crate::sql::dialect::{SqlDialect, ended};
 
 /// `ALTER TABLE [IF EXISTS] t` and what about its placement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +122,8 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatem
         _ => return Ok(None),
     };
     let parsed = parsed.map_err(|e| syntax(&e.to_string()))?;
-    if parsed.is_some() && parser.peek_token().token != Token::EOF {
-        let found = parser.peek_token();
-        return Err(Error::Syntax {
-            message: format!("Expected: end of statement, found: {found}"),
-            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
-        });
+    if parsed.is_some() {
+        ended(&parser)?;
     }
     Ok(parsed)
 }

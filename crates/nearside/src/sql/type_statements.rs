@@ -6,8 +6,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::{RECURSION_MAX, normalised};
-use crate::error::{Error, Position, Result, syntax};
-use crate::sql::dialect::SqlDialect;
+use crate::error::{Error, Result, syntax};
+use crate::sql::dialect::{SqlDialect, ended};
 
 /// A statement about types.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +53,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<TypeStatement
         "alter" => alter(&mut parser)?,
         _ => drop_types(&mut parser).map_err(wrong)?,
     };
-    if parser.peek_token().token != Token::EOF {
-        let found = parser.peek_token();
-        return Err(Error::Syntax {
-            message: format!("Expected: end of statement, found: {found}"),
-            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
-        });
-    }
+    ended(&parser)?;
     Ok(Some(parsed))
 }
 

@@ -7,8 +7,8 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{RECURSION_MAX, normalised};
-use crate::error::{Error, Position, Result, syntax};
-use crate::sql::dialect::SqlDialect;
+use crate::error::{Error, Result, syntax};
+use crate::sql::dialect::{SqlDialect, ended};
 
 /// `VACUUM` and `ANALYZE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,12 +64,8 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Kept>> {
         "analyze" => Some(Kept::Upkeep(analyze(&mut parser)?)),
         other => given_up(other, &mut parser)?.map(Kept::GivenUp),
     };
-    if kept.is_some() && parser.peek_token().token != Token::EOF {
-        let found = parser.peek_token();
-        return Err(Error::Syntax {
-            message: format!("Expected: end of statement, found: {found}"),
-            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
-        });
+    if kept.is_some() {
+        ended(&parser)?;
     }
     Ok(kept)
 }

@@ -68,21 +68,17 @@ pub(super) fn negate(arg: Expr) -> Expr {
 
 /// The plain operator that `expr` is the checked form of, if it is one; children as they are.
 pub(super) fn plain(expr: Expr) -> Result<Expr, Expr> {
-    let is_quotient = quotient::operands(&expr).is_some();
+    let of_decimals = quotient::operands(&expr).map(|(op, _)| op);
     let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
         return Err(expr);
     };
-    if is_quotient && args.len() == 2 {
-        let right = Box::new(args.remove(1));
-        let left = Box::new(args.remove(0));
-        return Ok(Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }));
-    }
-    if let Some(arithmetic) = func.inner().downcast_ref::<Arithmetic>()
+    let checked = func.inner().downcast_ref::<Arithmetic>().map(|arithmetic| arithmetic.op);
+    if let Some(op) = of_decimals.or(checked)
         && args.len() == 2
     {
         let right = Box::new(args.remove(1));
         let left = Box::new(args.remove(0));
-        return Ok(Expr::BinaryExpr(BinaryExpr { left, op: arithmetic.op, right }));
+        return Ok(Expr::BinaryExpr(BinaryExpr { left, op, right }));
     }
     if func.inner().is::<Negate>() && args.len() == 1 {
         return Ok(Expr::Negative(Box::new(args.remove(0))));
@@ -103,9 +99,9 @@ pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
     inner.is::<Negate>().then_some((Operator::Minus, call.args.as_slice()))
 }
 
-/// As [`as_operator`], with quotients of decimals.
+/// As [`as_operator`], with what is computed of decimals alone.
 fn as_written(expr: &Expr) -> Option<(Operator, &[Expr])> {
-    as_operator(expr).or_else(|| Some((Operator::Divide, quotient::operands(expr)?)))
+    as_operator(expr).or_else(|| quotient::operands(expr))
 }
 
 /// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an

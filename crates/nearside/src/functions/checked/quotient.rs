@@ -1,4 +1,4 @@
-//! Quotients of decimals, with PostgreSQL's digits.
+//! Quotients of decimals, with PostgreSQL's digits, and products of many digits.
 //!
 //! PostgreSQL gives a quotient of NUMERIC at least 16 significant digits, and no fewer behind the point than either
 //! side has; how many that are depends on the values (`select_div_scale` of its numeric.c, which decides by groups of
@@ -70,7 +70,7 @@ fn quotient_type(left: &DataType, right: &DataType) -> Result<DataType> {
     };
     let whole = (p1 - s1 + s2).max(1);
     let least = s1.max(s2);
-    let wide = matches!(left, DataType::Decimal256(..)) || matches!(right, DataType::Decimal256(..));
+    let wide = is_wide([left, right]);
     let scale = least.max(if whole <= SMALL && !wide { SCALE_OF_SMALL } else { SCALE });
     Ok(match whole + scale > DIGITS {
         _ if wide => decimal(true, whole + scale, scale),
@@ -91,28 +91,40 @@ fn over(left: Expr, right: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&QUOTIENT), args: vec![left, right] })
 }
 
-/// `left * right` of two decimals with so many digits behind the point that 38 digits would leave few before it; `None`
-/// where they leave enough, and for other types.
+/// `left * right` of two decimals with so many digits behind the point that 38 digits would leave few before it, or 76
+/// would not hold them; `None` where there is room, and for other types.
 pub(crate) fn product(left: &Expr, right: &Expr, types: [&DataType; 2]) -> Option<Expr> {
-    let is_narrow = |of: &DataType| matches!(of, DataType::Decimal128(..));
-    if !types.into_iter().any(is_narrow) {
+    if !types.into_iter().any(DataType::is_decimal) || has_room(form(types[0])?, form(types[1])?, types) {
         return None;
     }
-    let (p1, s1) = form(types[0])?;
-    let (p2, s2) = form(types[1])?;
+    let [left, right] = as_decimals([left, right], types)?;
+    Some(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&PRODUCT), args: vec![left, right] }))
+}
+
+/// Whether the planner's own product of decimals has digits enough.
+fn has_room((p1, s1): (i32, i32), (p2, s2): (i32, i32), types: [&DataType; 2]) -> bool {
     let scale = s1 + s2;
-    let whole = (p1 - s1) + (p2 - s2);
-    if DIGITS - scale >= whole.min(WHOLE_MIN) {
-        return None;
+    match is_wide(types) {
+        true => scale <= PRODUCT_SCALE_MAX,
+        false => DIGITS - scale >= (p1 - s1 + p2 - s2).min(WHOLE_MIN),
     }
-    let wide = |expr: &Expr, p: i32, s: i32| Box::new(cast(expr.clone(), decimal(true, p, s)));
-    let product = Expr::BinaryExpr(datafusion_expr::BinaryExpr {
-        left: wide(left, p1, s1),
-        op: Operator::Multiply,
-        right: wide(right, p2, s2),
-    });
-    let scale = scale.min(PRODUCT_SCALE_MAX);
-    Some(cast(product, decimal(true, scale + whole.clamp(1, WHOLE_MAX), scale)))
+}
+
+fn is_wide(types: [&DataType; 2]) -> bool {
+    types.into_iter().any(|of| matches!(of, DataType::Decimal256(..)))
+}
+
+/// The type of a product that [`product`] makes.
+fn product_type(left: &DataType, right: &DataType) -> Result<DataType> {
+    let (Some((p1, s1)), Some((p2, s2))) = (form(left), form(right)) else {
+        return internal_err!("decimals were expected, found {left} and {right}");
+    };
+    let scale = (s1 + s2).min(PRODUCT_SCALE_MAX);
+    let whole = match is_wide([left, right]) {
+        true => WIDE_DIGITS - scale,
+        false => (p1 - s1 + p2 - s2).clamp(1, WHOLE_MAX),
+    };
+    Ok(decimal(true, scale + whole, scale))
 }
 
 /// Both as decimals of one width; `None` unless one of them is a decimal and the other a decimal or an integer.
@@ -120,7 +132,7 @@ fn as_decimals(operands: [&Expr; 2], types: [&DataType; 2]) -> Option<[Expr; 2]>
     if !types.iter().any(|of| of.is_decimal()) {
         return None;
     }
-    let wide = types.iter().any(|of| matches!(of, DataType::Decimal256(..)));
+    let wide = is_wide(types);
     let mut made = Vec::with_capacity(2);
     for (expr, of) in operands.into_iter().zip(types) {
         let (precision, scale) = match expr {
@@ -151,20 +163,35 @@ fn digits_of(value: &ScalarValue) -> Option<i32> {
     Some(digits(number.unsigned_abs()).max(1))
 }
 
-/// `left / right` of decimals. It is in no registry: SQL has it by the operator alone.
+/// `left / right` or `left * right` of decimals. It is in no registry: SQL has it by the operator alone.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Quotient {
+struct OfDecimals {
+    op: Operator,
     signature: Signature,
 }
 
-static QUOTIENT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-    Arc::new(ScalarUDF::new_from_impl(Quotient { signature: Signature::any(2, Volatility::Immutable) }))
-});
+impl OfDecimals {
+    fn function(op: Operator) -> Arc<ScalarUDF> {
+        let signature = Signature::any(2, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(OfDecimals { op, signature }))
+    }
 
-/// The operands of a quotient of decimals.
-pub(super) fn operands(expr: &Expr) -> Option<&[Expr]> {
+    fn result_type(&self, left: &DataType, right: &DataType) -> Result<DataType> {
+        match self.op {
+            Operator::Multiply => product_type(left, right),
+            _ => quotient_type(left, right),
+        }
+    }
+}
+
+static QUOTIENT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OfDecimals::function(Operator::Divide));
+static PRODUCT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OfDecimals::function(Operator::Multiply));
+
+/// The operator and the operands of a quotient or product of decimals.
+pub(super) fn operands(expr: &Expr) -> Option<(Operator, &[Expr])> {
     let Expr::ScalarFunction(call) = expr else { return None };
-    call.func.inner().is::<Quotient>().then_some(&call.args)
+    let function = call.func.inner().downcast_ref::<OfDecimals>()?;
+    Some((function.op, &call.args))
 }
 
 /// `left / right` of the types that the operator of the planner's own has where nobody knew their types when the SQL
@@ -173,9 +200,9 @@ pub(super) fn quotient_as(left: Expr, right: Expr, types: [&DataType; 2], result
     Some(cast(quotient(&left, &right, types)?, result))
 }
 
-impl ScalarUDFImpl for Quotient {
+impl ScalarUDFImpl for OfDecimals {
     fn name(&self) -> &str {
-        "/"
+        if self.op == Operator::Multiply { "*" } else { "/" }
     }
 
     fn signature(&self) -> &Signature {
@@ -184,23 +211,23 @@ impl ScalarUDFImpl for Quotient {
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [left, right] = args else {
-            return internal_err!("/ takes two arguments");
+            return internal_err!("{} takes two arguments", self.op);
         };
-        Ok(format!("{} / {}", left.schema_name(), right.schema_name()))
+        Ok(format!("{} {} {}", left.schema_name(), self.op, right.schema_name()))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [left, right] => quotient_type(left, right),
-            _ => internal_err!("/ takes two arguments"),
+            [left, right] => self.result_type(left, right),
+            _ => internal_err!("{} takes two arguments", self.op),
         }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let [left, right] = args.arg_fields else {
-            return internal_err!("/ takes two arguments");
+            return internal_err!("{} takes two arguments", self.op);
         };
-        let data_type = quotient_type(left.data_type(), right.data_type())?;
+        let data_type = self.result_type(left.data_type(), right.data_type())?;
         Ok(Arc::new(Field::new(self.name(), data_type, left.is_nullable() || right.is_nullable())))
     }
 
@@ -213,7 +240,7 @@ impl ScalarUDFImpl for Quotient {
         if let [left, right] = args.as_slice()
             && (is_null(left) || is_null(right))
         {
-            let data_type = quotient_type(&info.get_data_type(left)?, &info.get_data_type(right)?)?;
+            let data_type = self.result_type(&info.get_data_type(left)?, &info.get_data_type(right)?)?;
             return Ok(ExprSimplifyResult::Simplified(Expr::Literal(ScalarValue::try_from(&data_type)?, None)));
         }
         Ok(ExprSimplifyResult::Original(args))
@@ -221,20 +248,20 @@ impl ScalarUDFImpl for Quotient {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = args.args.as_slice() else {
-            return internal_err!("/ takes two arguments");
+            return internal_err!("{} takes two arguments", self.op);
         };
         let both_scalar = matches!((left, right), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         let rows = if both_scalar { 1 } else { args.number_rows };
-        let quotients = quotients(&Operand::new(left)?, &Operand::new(right)?, rows, args.return_type())?;
+        let values = computed(self.op, &Operand::new(left)?, &Operand::new(right)?, rows, args.return_type())?;
         match both_scalar {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&quotients, 0)?)),
-            false => Ok(ColumnarValue::Array(quotients)),
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
+            false => Ok(ColumnarValue::Array(values)),
         }
     }
 }
 
-/// `left / right` row by row, as `result`.
-fn quotients(left: &Operand, right: &Operand, rows: usize, result: &DataType) -> Result<ArrayRef> {
+/// `left op right` row by row, as `result`.
+fn computed(op: Operator, left: &Operand, right: &Operand, rows: usize, result: &DataType) -> Result<ArrayRef> {
     let types = [left.array.data_type(), right.array.data_type()];
     let (Some((_, s1)), Some((_, s2)), Some((precision, scale))) = (form(types[0]), form(types[1]), form(result))
     else {
@@ -258,7 +285,7 @@ fn quotients(left: &Operand, right: &Operand, rows: usize, result: &DataType) ->
                     let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls);
                     Ok(Arc::new(array.with_precision_and_scale(*p, *s)?))
                 }
-                Err(row) => Err(fault::<Decimal128Type>(left, right, row, result).into()),
+                Err(row) => Err(fault::<Decimal128Type>(op, left, right, row, result).into()),
             }
         }
         (_, DataType::Decimal256(p, s)) => {
@@ -274,7 +301,8 @@ fn quotients(left: &Operand, right: &Operand, rows: usize, result: &DataType) ->
             };
             let end = ten_to(precision);
             let values = flagged::<Decimal256Type, Decimal256Type>(&left, &right, rows, nulls.as_ref(), |a, b| {
-                let found = scales.divide_wide(a, b).filter(|value| value.wrapping_abs() < end);
+                let found = if op == Operator::Multiply { scales.multiply(a, b) } else { scales.divide_wide(a, b) };
+                let found = found.filter(|value| value.wrapping_abs() < end);
                 found.map_or((i256::ZERO, true), |value| (value, false))
             });
             match values {
@@ -282,7 +310,7 @@ fn quotients(left: &Operand, right: &Operand, rows: usize, result: &DataType) ->
                     let array = PrimitiveArray::<Decimal256Type>::new(ScalarBuffer::from(values), nulls);
                     Ok(Arc::new(array.with_precision_and_scale(*p, *s)?))
                 }
-                Err(row) => Err(fault::<Decimal256Type>(&left, &right, row, result).into()),
+                Err(row) => Err(fault::<Decimal256Type>(op, &left, &right, row, result).into()),
             }
         }
         _ => internal_err!("no quotient of {} and {} as {result}", types[0], types[1]),
@@ -290,15 +318,21 @@ fn quotients(left: &Operand, right: &Operand, rows: usize, result: &DataType) ->
 }
 
 /// What is wrong in `row`.
-fn fault<T: DecimalType>(left: &Operand, right: &Operand, row: usize, result: &DataType) -> ArithmeticError {
+fn fault<T: DecimalType>(
+    op: Operator,
+    left: &Operand,
+    right: &Operand,
+    row: usize,
+    result: &DataType,
+) -> ArithmeticError {
     let text = |operand: &Operand, row| operand.array.as_primitive::<T>().value_as_string(row);
     let divisor = right.row(row);
-    if right.array.as_primitive::<T>().value(divisor).is_zero() {
+    if op == Operator::Divide && right.array.as_primitive::<T>().value(divisor).is_zero() {
         return ArithmeticError::DivisionByZero;
     }
     ArithmeticError::Overflow {
         kind: "decimal",
-        operation: format!("{} / {}", text(left, left.row(row)), text(right, divisor)),
+        operation: format!("{} {op} {}", text(left, left.row(row)), text(right, divisor)),
         target: sql_type(result),
     }
 }
@@ -339,6 +373,19 @@ impl Scales {
         }
     }
 
+    /// `a * b`, rounded to the result's digits; `None` beyond 256 bits. Operands whose product has no room there are
+    /// rounded before.
+    pub(super) fn multiply(self, a: i256, b: i256) -> Option<i256> {
+        if let Some(product) = a.checked_mul(b) {
+            return without(product, self.left + self.right - self.result);
+        }
+        let room = WIDE_DIGITS - WHOLE_MAX;
+        let right = self.right.min((room / 2).max(room - self.left));
+        let left = self.left.min(room - right);
+        let product = without(a, self.left - left)?.checked_mul(without(b, self.right - right)?)?;
+        without(product, left + right - self.result)
+    }
+
     /// As [`divide`](Self::divide), of 256 bits.
     pub(super) fn divide_wide(self, a: i256, b: i256) -> Option<i256> {
         if b == i256::ZERO {
@@ -347,6 +394,11 @@ impl Scales {
         let scale = self.postgres(leading_wide(a, self.left), leading_wide(b, self.right)).min(self.result);
         divided(a, b, (scale - self.left + self.right) as u32, (self.result - scale) as u32)
     }
+}
+
+/// `a` with `digits` fewer, rounded half away from zero.
+fn without(a: i256, digits: i32) -> Option<i256> {
+    if digits <= 0 { Some(a) } else { divided(a, ten_to(digits), 0, 0) }
 }
 
 /// `a * 10^shift / b`, rounded half away from zero, with `fill` zeros more; `None` beyond 256 bits.

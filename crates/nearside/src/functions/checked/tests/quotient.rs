@@ -52,6 +52,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn products_are_rounded_once_where_they_fit(
+        a in any::<i64>(), b in any::<i64>(), s1 in 0i32..20, s2 in 0i32..20, cut in 0i32..9,
+    ) {
+        let result = (s1 + s2 - cut).max(0);
+        let scales = Scales { left: s1, right: s2, result };
+        let exact = i256::from_i128(i128::from(a) * i128::from(b));
+        let unit = ten(s1 + s2 - result);
+        let expected = (exact.wrapping_abs() + exact.wrapping_abs() + unit) / (unit + unit);
+        let expected = if (a < 0) == (b < 0) { expected } else { -expected };
+        prop_assert_eq!(scales.multiply(i256::from_i128(a.into()), i256::from_i128(b.into())), Some(expected));
+    }
+}
+
+/// Operands of many digits are rounded before they are multiplied: 1/3 of 40 digits times itself.
+#[test]
+fn products_of_many_digits_have_room() {
+    let third = (ten(40) - i256::ONE) / i256::from_i128(3);
+    let scales = Scales { left: 40, right: 40, result: 40 };
+    let ninth = (ten(27) - i256::ONE) / i256::from_i128(9);
+    let found = scales.multiply(third, third).unwrap() / ten(13);
+    assert!((found - ninth).wrapping_abs() <= i256::ONE, "{found}");
+    assert_eq!(scales.multiply(i256::MAX, i256::MAX), None);
+}
+
 /// The values are PostgreSQL 15's, but for zeros behind them.
 #[test]
 fn quotients_are_those_of_postgresql() {
@@ -82,6 +108,15 @@ fn quotients_are_those_of_postgresql() {
     sql.gives(
         "select cast(10 as decimal(60, 2)) / 3, cast(1 as decimal(3, 1)) / cast(3 as decimal(40, 2))",
         &["3.3333333333333333|0.3333333333333333"],
+    );
+    // Four quotients, each way round, have room, and no name but that of an operator.
+    let third = "cast(1 as decimal(20, 4)) / cast(3 as decimal(20, 4))";
+    sql.gives(
+        &format!(
+            "select round(\"?column?\", 20) from (select ({third}) * ({third}) * ({third}) * ({third})) s union all
+             select round(\"?column?\", 20) from (select (({third}) * ({third})) * (({third}) * ({third}))) s"
+        ),
+        &["0.01234567901234567407", "0.01234567901234567407"],
     );
     sql.fails("select e / b from t", "division by zero");
     sql.fails("select e / (e - e) from t", "division by zero");
