@@ -65,7 +65,7 @@ pub use datafusion_common::ScalarValue;
 pub use error::codes::{About, Message, SqlState};
 pub use error::types::sql_type;
 pub use error::{Error, Position, Result};
-pub use functions::texts::texts_of_values;
+pub use functions::texts::{scale_of_any_digits, texts_of_values, without_zeros};
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;

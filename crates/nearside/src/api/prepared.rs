@@ -25,7 +25,7 @@ use crate::run::prepare::params;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{AnyStatement, LockingSelect, plan_statement};
+use crate::sql::{AnyStatement, LockingSelect, normalised, plan_statement};
 use crate::statements::locked_select;
 use crate::statements::parameters::{fitting, parameter_types};
 use crate::statements::transaction::by_keys::ByKeys;
@@ -93,6 +93,10 @@ impl QuerySource {
         let context = running.plan_context();
         let (plan, name) = match self {
             QuerySource::Text(sql) => (AnyStatement::one(sql)?.plan(&context)?, None),
+            // A PREPARE that declares no types is what it names: the planner's would have one type in each place.
+            QuerySource::Statement(statement) if let Some((inner, name)) = undeclared(statement) => {
+                (plan_statement(inner, &context)?, Some(name))
+            }
             QuerySource::Statement(statement) => match plan_statement(Statement::clone(statement), &context)? {
                 LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
                     (LogicalPlan::clone(&prepare.input), Some(prepare.name))
@@ -106,6 +110,17 @@ impl QuerySource {
             )),
             plan => Ok((delivered(plan)?, name)),
         }
+    }
+}
+
+/// What a PREPARE without types of parameters names, and its name.
+fn undeclared(statement: &Statement) -> Option<(Statement, String)> {
+    let Statement::Statement(prepare) = statement else { return None };
+    match prepare.as_ref() {
+        ast::Statement::Prepare { name, data_types, statement } if data_types.is_empty() => {
+            Some((Statement::Statement(statement.clone()), normalised(name.clone())))
+        }
+        _ => None,
     }
 }
 

@@ -7,7 +7,10 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray, Decimal128Array, IntervalMonthDayNanoArray};
-use arrow::datatypes::{DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit};
+use arrow::datatypes::{
+    DataType, DurationNanosecondType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
+};
 use datafusion_common::{Result, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast};
 
@@ -23,11 +26,12 @@ const LENGTH: DataType = DataType::Decimal128(38, 0);
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 static LENGTH_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| made(Of::Length));
+static OF_DIFFERENCE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| made(Of::Difference));
 static TIMES: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| made(Of::Product));
 static OVER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| made(Of::Quotient));
 
 fn made(of: Of) -> Arc<ScalarUDF> {
-    let count = if of == Of::Length { 1 } else { 2 };
+    let count = if matches!(of, Of::Length | Of::Difference) { 1 } else { 2 };
     Arc::new(ScalarUDF::from(Span { of, signature: Signature::any(count, Volatility::Immutable) }))
 }
 
@@ -35,6 +39,7 @@ fn made(of: Of) -> Arc<ScalarUDF> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Of {
     Length,
+    Difference,
     Product,
     Quotient,
 }
@@ -51,6 +56,11 @@ pub(crate) fn length(interval: Expr) -> Expr {
     LENGTH_OF.call(vec![cast(interval, INTERVAL)])
 }
 
+/// The interval that a difference of two times is: whole days, and what is left of hours.
+pub(crate) fn of_difference(difference: Expr) -> Expr {
+    OF_DIFFERENCE.call(vec![difference])
+}
+
 /// An interval times a number.
 pub(crate) fn times(interval: Expr, number: Expr) -> Expr {
     TIMES.call(vec![cast(interval, INTERVAL), cast(number, DataType::Float64)])
@@ -65,6 +75,7 @@ impl ScalarUDFImpl for Span {
     fn name(&self) -> &str {
         match self.of {
             Of::Length => "length_of_interval",
+            Of::Difference => "interval",
             Of::Product => "*",
             Of::Quotient => "/",
         }
@@ -88,6 +99,7 @@ impl ScalarUDFImpl for Span {
         let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let array: ArrayRef = match (self.of, arrays.as_slice()) {
             (Of::Length, [intervals]) => lengths(intervals)?,
+            (Of::Difference, [differences]) => in_days(differences)?,
             (Of::Product, [intervals, numbers]) => scaled(intervals, numbers, |value, by| value * by)?,
             (Of::Quotient, [intervals, numbers]) => {
                 let both = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
@@ -109,6 +121,16 @@ impl ScalarUDFImpl for Span {
 fn length_of(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * MONTH_DAYS + i128::from(interval.days);
     days * DAY + i128::from(interval.nanoseconds)
+}
+
+fn in_days(differences: &ArrayRef) -> Result<ArrayRef> {
+    let differences = arrow::compute::cast(differences, &DataType::Duration(TimeUnit::Nanosecond))?;
+    let in_days = differences.as_primitive::<DurationNanosecondType>().unary::<_, IntervalMonthDayNanoType>(|length| {
+        let day = DAY as i64;
+        // The days of 64 bits of nanoseconds are fewer than 110,000.
+        IntervalMonthDayNano::new(0, (length / day) as i32, length % day)
+    });
+    Ok(Arc::new(in_days))
 }
 
 /// What intervals, or differences of times, are compared by.

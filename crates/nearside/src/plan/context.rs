@@ -533,7 +533,7 @@ impl KnownTables for PlanContext<'_> {
     }
 
     fn assigned(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        assigned(parameter_types::typed(plan)?)
+        assigned(parameter_types::of_one_type_each(parameter_types::typed(plan)?)?)
     }
 
     fn writes(&self, statement: &Statement) -> Writes {

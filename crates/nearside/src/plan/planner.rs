@@ -52,12 +52,12 @@ use crate::functions::templates;
 use crate::functions::truncation;
 use crate::functions::uuids;
 use crate::functions::zones;
-use crate::rewrite::casts;
 use crate::rewrite::choices;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
 use crate::rewrite::optimizer;
 use crate::rewrite::set_types;
+use crate::rewrite::{casts, numerics};
 
 /// Functions by name; those with aliases stand under each of their names.
 pub(crate) type ByName<F> = HashMap<String, Arc<F>>;
@@ -129,6 +129,7 @@ impl Planner {
                 flat::function(),
                 set_types::function(),
                 casts::function(),
+                numerics::function(),
                 round::function(),
                 parts::function(),
                 truncation::function(),

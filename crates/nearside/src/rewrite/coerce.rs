@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue};
@@ -18,7 +18,8 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{
-    Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast, lit, when,
+    Between, BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast, lit,
+    when,
 };
 use datafusion_optimizer::AnalyzerRule;
 use datafusion_optimizer::analyzer::Analyzer;
@@ -45,7 +46,9 @@ use crate::rewrite::named::VectorBounds;
 use crate::rewrite::no_row::NoRowIsNull;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::null_keys::NullKeys;
+use crate::rewrite::numerics;
 use crate::rewrite::quantified::QuantifiedComparisons;
+use crate::rewrite::session_zone::SessionZone;
 use crate::rewrite::set_all::SetOperationsAll;
 use crate::rewrite::set_types::SetTypes;
 use crate::rewrite::spans::ComparedSpans;
@@ -107,6 +110,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(ComparedSpans));
+    rules.push(Arc::new(SessionZone));
     rules.push(Arc::new(WrittenTexts));
     rules.push(Arc::new(OneZeroConstants));
     rules.push(Arc::new(CheckedArithmetic));
@@ -234,6 +238,10 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = meet_as_operands(&mut all, schema) || reals;
             Ok(Transformed::new_transformed(Expr::InList(list), changed))
         }
+        Expr::Like(like) => {
+            check_escapes(&like)?;
+            Ok(Transformed::no(Expr::Like(like)))
+        }
         Expr::InSubquery(mut test) => {
             let changed = unify_query(&mut test.expr, &mut test.subquery, schema)?;
             Ok(Transformed::new_transformed(Expr::InSubquery(test), changed))
@@ -270,15 +278,23 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(function) if let Some(name) = asked_type(&function, schema) => {
             Ok(Transformed::yes(lit(ScalarValue::Utf8View(Some(name)))))
         }
+        Expr::ScalarFunction(function) if let Some(settled) = numerics::settled(&function, schema)? => {
+            Ok(Transformed::yes(settled))
+        }
         Expr::ScalarFunction(function) if let Some(settled) = round::settled(&function, schema)? => {
             Ok(Transformed::yes(settled))
         }
         Expr::ScalarFunction(function) if let Some(length) = text_arguments::of_scalar(&function, schema)? => {
             Ok(Transformed::yes(length))
         }
-        Expr::AggregateFunction(call) => {
+        Expr::AggregateFunction(mut call) => {
             text_arguments::of_aggregate(&call, schema)?;
-            Ok(Transformed::no(Expr::AggregateFunction(call)))
+            let sums = call.func.name() == "sum" && !call.params.distinct && in_days(&mut call.params.args, schema);
+            Ok(Transformed::new_transformed(Expr::AggregateFunction(call), sums))
+        }
+        Expr::WindowFunction(mut window) => {
+            let sums = window.fun.name() == "sum" && in_days(&mut window.params.args, schema);
+            Ok(Transformed::new_transformed(Expr::WindowFunction(window), sums))
         }
         Expr::ScalarFunction(mut function) => {
             let mut changed = with_letters(function.func.name(), &mut function.args, schema);
@@ -287,6 +303,18 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Makes intervals of differences of times, whose sum adds days and hours each; true when there was one.
+fn in_days(arguments: &mut [Expr], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for argument in arguments {
+        if matches!(argument.get_type(schema), Ok(DataType::Duration(_))) {
+            *argument = cast(std::mem::take(argument), DataType::Interval(IntervalUnit::MonthDayNano));
+            changed = true;
+        }
+    }
+    changed
 }
 
 /// `id = ANY ('{..}')`: the text is a list of UUIDs.
@@ -300,6 +328,19 @@ fn in_list_of_uuids(function: &mut ScalarFunction, schema: &DFSchema) -> bool {
         *list = cast(std::mem::take(list), DataType::new_list(UUID, true));
     }
     is
+}
+
+/// A pattern of LIKE whose last character escapes nothing.
+///
+/// # Errors
+/// That is what it is; nothing could match it.
+fn check_escapes(like: &Like) -> Result<()> {
+    let escapes = |text: &str| text.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1;
+    if like.escape_char.is_none() && kinds::written(&like.pattern).is_some_and(escapes) {
+        let message = "a pattern of LIKE ends with the character that escapes; write it twice for itself";
+        return Err(Error::plan(SqlState::InvalidEscapeSequence, message).into_datafusion());
+    }
+    Ok(())
 }
 
 /// Refuses an operator on bits over numbers that have none: DataFusion would round them.

@@ -41,7 +41,11 @@ pub(super) fn meet(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
         }
         Expr::BinaryExpr(binary) if is_arithmetic(binary.op) => {
             let sides = &mut [binary.left.as_mut(), binary.right.as_mut()];
-            let numbers = types_of(sides, schema).iter().flatten().any(DataType::is_numeric);
+            let types = types_of(sides, schema);
+            if binary.op == Operator::Minus && types.iter().flatten().all(is_moment) {
+                return Ok(tell_moments(sides, schema));
+            }
+            let numbers = types.iter().flatten().any(DataType::is_numeric);
             if numbers { take_type(sides, schema) } else { Ok(false) }
         }
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
@@ -197,7 +201,44 @@ fn chosen(all: &mut [&mut Expr], what: &str, schema: &DFSchema) -> Result<bool> 
         let message = format!("{what} types {first} and {other} cannot be matched; cast one to the type of the other");
         return Err(Error::plan(SqlState::DatatypeMismatch, message).into_datafusion());
     }
-    take_type(all, schema)
+    let told = tell_moments(all, schema);
+    Ok(take_type(all, schema)? || told)
+}
+
+/// Days and times without a zone become instants where they stand beside one; true when there was such a one.
+fn tell_moments(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let Some(to) = common_instant(known(all, schema).iter()) else { return false };
+    let mut changed = false;
+    for expr in all.iter_mut() {
+        if expr.get_type(schema).is_ok_and(|of| is_local(&of)) {
+            **expr = cast(std::mem::take(*expr), to.clone());
+            changed = true;
+        }
+    }
+    changed
+}
+
+pub(super) fn is_moment(of: &DataType) -> bool {
+    is_local(of) || matches!(of, DataType::Timestamp(..))
+}
+
+/// Whether values of a type are days, or times without a zone.
+pub(super) fn is_local(of: &DataType) -> bool {
+    matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None))
+}
+
+/// The type of instants that days and times without a zone become beside one: as fine as the finest. `None` where there
+/// is none.
+pub(super) fn common_instant<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
+    let mut finest = None;
+    let mut in_zone = None;
+    for of in types {
+        if let DataType::Timestamp(unit, zone) = of {
+            finest = finest.max(Some(*unit));
+            in_zone = in_zone.or(zone.clone());
+        }
+    }
+    in_zone.zip(finest).map(|(zone, unit)| DataType::Timestamp(unit, Some(zone)))
 }
 
 fn incomparable(place: &str, a: &DataType, b: &DataType) -> datafusion_common::DataFusionError {
@@ -288,7 +329,6 @@ pub(super) fn same_kind(a: &DataType, b: &DataType) -> bool {
     use DataType as T;
     let is_text = |t: &DataType| matches!(t, T::Utf8 | T::LargeUtf8 | T::Utf8View);
     let is_binary = |t: &DataType| matches!(t, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
-    let is_moment = |t: &DataType| matches!(t, T::Date32 | T::Date64 | T::Timestamp(..));
     let is_time = |t: &DataType| matches!(t, T::Time32(_) | T::Time64(_));
     let is_span = |t: &DataType| matches!(t, T::Interval(_) | T::Duration(_));
     let both = |is: &dyn Fn(&DataType) -> bool| is(a) && is(b);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion_expr::{Expr, ExprSchemable, Operator, cast};
+use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, cast};
 use sqlparser::ast::BinaryOperator;
 
+use crate::functions::texts::ANY_DIGITS;
 use crate::functions::uuids::UUID;
 use crate::functions::{checked, spans};
 
@@ -17,7 +18,6 @@ use super::days;
 use super::kinds::{same_kind, take_type, written};
 
 /// The type of numbers without digits.
-const NUMERIC: DataType = DataType::Decimal128(38, 10);
 
 /// The planner of expressions that gives literals their types.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ impl ExprPlanner for LiteralTypes {
                 }
             }
         }
+        as_intervals(&mut expr, schema);
         if let Some(scaled) = scaled(&expr, schema) {
             return Ok(PlannerResult::Planned(scaled));
         }
@@ -99,6 +100,7 @@ fn decimal(expr: &mut RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     let made = match expr.op {
         BinaryOperator::Divide => checked::quotient,
         BinaryOperator::Multiply => checked::product,
+        BinaryOperator::Modulo => remainder_of_any_digits,
         _ => return None,
     };
     let mut types = [expr.left.get_type(schema).ok()?, expr.right.get_type(schema).ok()?];
@@ -109,11 +111,37 @@ fn decimal(expr: &mut RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
         if let Expr::Placeholder(parameter) = side
             && parameter.field.is_none()
         {
-            *of = NUMERIC;
+            *of = ANY_DIGITS;
             parameter.field = Some(Arc::new(Field::new("", of.clone(), true)));
         }
     }
-    made(&expr.left, &expr.right, [&types[0], &types[1]])
+    let types = [&types[0], &types[1]];
+    match expr.op {
+        BinaryOperator::Multiply => checked::product_of_any_digits(&expr.left, &expr.right, types),
+        _ => None,
+    }
+    .or_else(|| made(&expr.left, &expr.right, types))
+}
+
+/// Differences of times that meet intervals, or each other, count their days as those do.
+fn as_intervals(expr: &mut RawBinaryExpr, schema: &DFSchema) {
+    let is_span = |e: &Expr| matches!(e.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)));
+    let sums = matches!(expr.op, BinaryOperator::Plus | BinaryOperator::Minus);
+    if !sums || !is_span(&expr.left) || !is_span(&expr.right) {
+        return;
+    }
+    for side in [&mut expr.left, &mut expr.right] {
+        if matches!(side.get_type(schema), Ok(DataType::Duration(_))) {
+            *side = cast(std::mem::take(side), DataType::Interval(IntervalUnit::MonthDayNano));
+        }
+    }
+}
+
+/// What is left of NUMERIC without digits, which has as many as that; `None` for other types.
+fn remainder_of_any_digits(left: &Expr, right: &Expr, types: [&DataType; 2]) -> Option<Expr> {
+    let is_exact = |of: &DataType| of.is_integer() || matches!(of, DataType::Decimal128(_, ..=10));
+    let remainder = || binary_expr(left.clone(), Operator::Modulo, right.clone());
+    (types.contains(&&ANY_DIGITS) && types.into_iter().all(is_exact)).then(|| cast(remainder(), ANY_DIGITS))
 }
 
 /// An interval times a number, or over one.

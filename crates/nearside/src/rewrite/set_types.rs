@@ -24,7 +24,7 @@ use datafusion_optimizer::AnalyzerRule;
 use crate::error::Error;
 use crate::error::codes::SqlState;
 use crate::rewrite::casts::without_calls;
-use crate::rewrite::kinds::{common_float, same_kind};
+use crate::rewrite::kinds::{common_float, common_instant, is_local, same_kind};
 use crate::sql::STEP;
 
 /// The analyzer rule.
@@ -126,10 +126,12 @@ fn matched(operation: &str, inputs: Vec<LogicalPlan>) -> Result<Option<Vec<Logic
         }
         let plain = || types.iter().zip(&literals).filter(|(_, literal)| !**literal).map(|(t, _)| *t);
         let float = common_float(plain());
+        let instant = common_instant(plain());
         for (casts, (data_type, literal)) in casts.iter_mut().zip(types.iter().zip(&literals)) {
             let target = match (literal, &float) {
                 (true, _) if !same_kind(data_type, first) => Some((*first).clone()),
                 (false, Some(float)) if data_type.is_decimal() => Some(float.clone()),
+                (false, None) if is_local(data_type) => instant.clone(),
                 _ => None,
             };
             any |= target.is_some();

@@ -17,7 +17,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, NullEquality, Result};
-use datafusion_expr::expr::{AggregateFunction, InSubquery, Sort, WindowFunctionDefinition};
+use datafusion_expr::expr::{AggregateFunction, Cast, InSubquery, Sort, TryCast, WindowFunctionDefinition};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{grouping_set_to_exprlist, merge_schema};
 use datafusion_expr::{
@@ -28,7 +28,7 @@ use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
 use crate::functions::floats::is_comparison;
-use crate::functions::spans::length;
+use crate::functions::spans::{length, of_difference};
 use crate::functions::texts::text_of;
 
 /// The analyzer rule, behind DataFusion's coercion of types.
@@ -236,6 +236,12 @@ fn of_part(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::ScalarFunction(call) => return of_call(Expr::ScalarFunction(call), schema),
         Expr::AggregateFunction(call) => return of_aggregate(call, schema),
+        Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })
+            if is_span(field.data_type()) && matches!(inner.get_type(schema), Ok(DataType::Duration(_))) =>
+        {
+            changed = true;
+            of_difference(*inner)
+        }
         Expr::WindowFunction(mut window) => {
             let first = window.params.args.first().is_some_and(|first| is_interval(first, schema));
             if let WindowFunctionDefinition::AggregateUDF(function) = &window.fun

@@ -1,7 +1,7 @@
 //! EXISTS, IN (query) and scalar subqueries in places that DataFusion has no join for.
 //!
 //! Two rules. [`SubqueryPlaces`], of the analyser: a subquery in the ON of an inner join becomes a condition above the
-//! join, and one in ORDER BY a column below the sort. (Those of other joins: `dependent::outer_joins`.)
+//! join, and one in ORDER BY, GROUP BY or a window function a column below that. (Those of other joins: `dependent::outer_joins`.)
 //! [`SubqueryMarks`], of the optimiser: EXISTS and IN (query) whose value is seen (the SELECT list, GROUP BY, the
 //! arguments of aggregates and of window functions) become mark joins below the operator. How a subquery becomes a mark
 //! join is DataFusion's own affair: it is handed over as a filter, and what comes out is taken apart. The rule `not_in`
@@ -14,13 +14,14 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, JoinType, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Sort};
+use datafusion_expr::{Aggregate, Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Sort, Window};
 use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
 use crate::functions::anywhere::any_node;
+use crate::rewrite::casts::keys;
 use crate::rewrite::dependent::has_subquery;
 
 /// The analyser's rule: subqueries go where they can be joined.
@@ -36,6 +37,8 @@ impl AnalyzerRule for SubqueryPlaces {
         let is_one = |node: &LogicalPlan| match node {
             LogicalPlan::Join(join) => join.filter.as_ref().is_some_and(has_subquery),
             LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| has_subquery(&key.expr)),
+            LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().any(has_subquery),
+            LogicalPlan::Window(window) => window.window_expr.iter().any(has_subquery),
             _ => false,
         };
         if !any_node(&plan, |node| Ok(is_one(node)))? {
@@ -45,6 +48,12 @@ impl AnalyzerRule for SubqueryPlaces {
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => above_join(join),
             LogicalPlan::Sort(sort) if sort.expr.iter().any(|s| has_subquery(&s.expr)) => {
                 Ok(Transformed::yes(below_sort(sort)?))
+            }
+            LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.iter().any(has_subquery) => {
+                Ok(Transformed::yes(below_groups(aggregate)?))
+            }
+            LogicalPlan::Window(window) if window.window_expr.iter().any(has_subquery) => {
+                Ok(Transformed::yes(below_windows(window)?))
             }
             other => Ok(Transformed::no(other)),
         })?;
@@ -78,6 +87,62 @@ fn below_sort(mut sort: Sort) -> Result<LogicalPlan> {
     }
     sort.input = Arc::new(LogicalPlan::Projection(Projection::try_new(columns, sort.input)?));
     LogicalPlanBuilder::from(LogicalPlan::Sort(sort)).project(own.into_iter().map(Expr::Column))?.build()
+}
+
+/// Queries in keys of groups are columns below them.
+fn below_groups(mut aggregate: Aggregate) -> Result<LogicalPlan> {
+    let mut below = Below::default();
+    for key in &mut aggregate.group_expr {
+        // The names are those of what is in the sets.
+        match key {
+            Expr::GroupingSet(sets) => keys(sets).into_iter().try_for_each(|key| below.move_queries(key))?,
+            key => below.move_queries(key)?,
+        }
+    }
+    let input = below.under(aggregate.input)?;
+    Ok(LogicalPlan::Aggregate(Aggregate::try_new(input, aggregate.group_expr, aggregate.aggr_expr)?))
+}
+
+/// Queries in window functions are columns below them, which are gone above.
+fn below_windows(mut window: Window) -> Result<LogicalPlan> {
+    let own = window.schema.columns();
+    let mut below = Below::default();
+    window.window_expr.iter_mut().try_for_each(|expr| below.move_queries(expr))?;
+    let input = below.under(window.input)?;
+    let windows = LogicalPlan::Window(Window::try_new(window.window_expr, input)?);
+    LogicalPlanBuilder::from(windows).project(own.into_iter().map(Expr::Column))?.build()
+}
+
+/// Queries of expressions that are to be columns below them.
+#[derive(Default)]
+struct Below {
+    columns: Vec<Expr>,
+}
+
+impl Below {
+    /// Puts columns in the place of the queries of an expression, which keeps its name.
+    fn move_queries(&mut self, expr: &mut Expr) -> Result<()> {
+        if !has_subquery(expr) {
+            return Ok(());
+        }
+        let name = expr.schema_name().to_string();
+        let moved = std::mem::take(expr).transform_down(|part| match part {
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) => {
+                let column = format!("__nearside_key_{}", self.columns.len());
+                self.columns.push(part.alias(&column));
+                Ok(Transformed::new(Expr::Column(Column::from_name(column)), true, TreeNodeRecursion::Jump))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        *expr = moved.data.alias_if_changed(name)?;
+        Ok(())
+    }
+
+    fn under(self, input: Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        let mut columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+        columns.extend(self.columns);
+        Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(columns, input)?)))
+    }
 }
 
 /// The optimiser's rule: EXISTS and IN (query) as values.

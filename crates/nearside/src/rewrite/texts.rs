@@ -1,6 +1,5 @@
 //! Casts to and from text, in the meaning of PostgreSQL: values are written as [`texts`](crate::functions::texts) does,
-//! and a time without a zone that becomes one with a zone is read in the session's, whatever the zone of the column
-//! that it is put into or compared with. Texts are read as [`reading`](crate::functions::reading) does.
+//! and texts are read as [`reading`](crate::functions::reading) does.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
@@ -31,13 +30,12 @@ impl AnalyzerRule for WrittenTexts {
         "written_texts"
     }
 
-    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-        let zone = options.execution.time_zone.as_deref();
-        Ok(plan.transform_up_with_subqueries(|node| of_node(node, zone))?.data)
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(|node| of_node(node))?.data)
     }
 }
 
-fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalPlan>> {
+fn of_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut any = false;
     node.apply_expressions(|expr| {
         any |= expr.exists(|part| Ok(concerns(part)))?;
@@ -55,8 +53,8 @@ fn of_node(node: LogicalPlan, zone: Option<&str>) -> Result<Transformed<LogicalP
     let rewrite = |expr: Expr| {
         expr.transform_up(|part| match (of_written(&part)?, of_name(&part, &schema, around.as_ref())?) {
             (_, Some(name)) => Ok(Transformed::yes(name)),
-            (Some(read), None) => Ok(Transformed::yes(of_cast(read, &schema, zone)?.data)),
-            (None, None) => of_cast(part, &schema, zone),
+            (Some(read), None) => Ok(Transformed::yes(of_cast(read, &schema)?.data)),
+            (None, None) => of_cast(part, &schema),
         })
     };
     node.map_expressions(|expr| match expr {
@@ -153,7 +151,7 @@ fn of_name(expr: &Expr, schema: &DFSchema, around: Option<&LogicalPlan>) -> Resu
     }
 }
 
-fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Result<Transformed<Expr>> {
+fn of_cast(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(to) = target(&expr).cloned() else { return Ok(Transformed::no(expr)) };
     let (Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. })) = &expr else {
         return Ok(Transformed::no(expr));
@@ -175,20 +173,11 @@ fn of_cast(expr: Expr, schema: &DFSchema, zone: Option<&str>) -> Result<Transfor
         }
         return Ok(Transformed::yes(cast_lists(inner.as_ref().clone(), &to, tries)));
     }
-    Ok(match (&to, zone) {
-        // A text as it is written is folded, by Arrow.
-        _ if is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to) => {
-            Transformed::yes(reading(inner.as_ref().clone(), &to, tries))
-        }
-        (DataType::Timestamp(unit, Some(other)), Some(zone)) if other.as_ref() != zone && is_text(&from) => {
-            let own = DataType::Timestamp(*unit, Some(zone.into()));
-            let read = match tries {
-                true => try_cast(inner.as_ref().clone(), own),
-                false => cast(inner.as_ref().clone(), own),
-            };
-            Transformed::yes(cast(read, to))
-        }
-        _ => Transformed::no(expr),
+    // A text as it is written is folded, by Arrow.
+    let reads = is_text(&from) && inner.as_literal().is_none() && is_read_here(&to) && !has_zone(&to);
+    Ok(match reads {
+        true => Transformed::yes(reading(inner.as_ref().clone(), &to, tries)),
+        false => Transformed::no(expr),
     })
 }
 

@@ -8,7 +8,10 @@
 use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
-use sqlparser::ast::{Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitorMut, visit_expressions};
+use sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, ValueWithSpan,
+    VisitorMut, visit_expressions,
+};
 
 use super::calls::call;
 use super::scope::{output_name, quoted};
@@ -16,6 +19,9 @@ use super::walk::visit_mut;
 
 /// The function that casts are put into: it gives its argument.
 pub(crate) const CAST: &str = "__nearside_cast";
+
+/// What is cast to NUMERIC without digits: it gives its argument as a number with the digits that its type has.
+pub(crate) const NUMERIC: &str = "__nearside_numeric";
 
 /// Names outputs that are casts.
 pub(super) fn write_out(statement: &mut Statement) {
@@ -27,6 +33,48 @@ pub(super) fn apart_from_its_column(expr: &mut Expr) {
     if is_cast(expr) && (has_column(expr) || is_of_call(expr)) {
         let cast = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = call(CAST, vec![cast]);
+    }
+}
+
+/// A number that is cast to NUMERIC without digits keeps its own, and a text as it is written has those that are written
+/// there. A parameter is left: its type is told by the cast.
+pub(super) fn with_own_digits(expr: &mut Expr) {
+    let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } = expr else { return };
+    let (DataType::Numeric(digits) | DataType::Decimal(digits) | DataType::Dec(digits)) = data_type else { return };
+    if *digits != ExactNumberInfo::None {
+        return;
+    }
+    match bare(inner) {
+        Expr::Value(ValueWithSpan { value: Value::Placeholder(_) | Value::Null, .. }) => {}
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            if let Some((precision, scale)) = digits_of(text) {
+                *digits = ExactNumberInfo::PrecisionAndScale(precision, scale);
+            }
+        }
+        _ => {
+            let value = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
+            *expr = call(CAST, vec![call(NUMERIC, vec![value])]);
+        }
+    }
+}
+
+/// How many digits a number that is written has, and how many of them stand behind the point; `None` where it is
+/// written otherwise, or has more than the type takes.
+fn digits_of(text: &str) -> Option<(u64, i64)> {
+    const DIGITS_MAX: usize = 38;
+    let text = text.trim();
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (before, behind) = text.split_once('.').unwrap_or((text, ""));
+    let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let all = before.len() + behind.len();
+    let is_number = all > 0 && are_digits(before) && are_digits(behind);
+    (is_number && all <= DIGITS_MAX).then_some((all as u64, behind.len() as i64))
+}
+
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other,
     }
 }
 

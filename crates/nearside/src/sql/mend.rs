@@ -15,8 +15,9 @@ use sqlparser::ast::{
 };
 
 use super::calls::{call, is_called};
-use super::casts::{CAST, apart_from_its_column, name_outputs};
+use super::casts::{CAST, apart_from_its_column, name_outputs, with_own_digits};
 use super::dimensions;
+use super::figured::figured;
 use super::intervals::spell_out;
 use super::normalised;
 use super::similar;
@@ -137,6 +138,7 @@ impl VisitorMut for Mend {
         dimensions::give(expr);
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
+        with_own_digits(expr);
         apart_from_its_column(expr);
         call_substr(expr);
         give_ends(expr);
@@ -623,11 +625,17 @@ fn each_select(body: &mut SetExpr, visit: &mut dyn FnMut(&mut ast::Select)) {
     }
 }
 
-/// Which items have the name of one before them.
+/// Which items have the name of one before them, or may have: what users see under one name, the planner may call alike
+/// too.
 fn repeated(items: &[SelectItem]) -> Vec<usize> {
     let mut seen = HashSet::new();
-    let again = |item: &SelectItem| output_name(item).is_some_and(|name| !seen.insert(name));
-    let numbers = items.iter().map(again).enumerate().collect::<Vec<_>>();
+    let mut shown = HashSet::new();
+    let mut again = |item: &SelectItem| {
+        let is_shown =
+            matches!(item, SelectItem::UnnamedExpr(expr) if !is_column(item) && !shown.insert(figured(expr)));
+        output_name(item).is_some_and(|name| !seen.insert(name)) || is_shown
+    };
+    let numbers = items.iter().map(&mut again).enumerate().collect::<Vec<_>>();
     numbers.into_iter().filter_map(|(place, again)| again.then_some(place)).collect()
 }
 

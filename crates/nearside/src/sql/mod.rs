@@ -99,7 +99,7 @@ mod writing_with;
 mod written_columns;
 mod written_with;
 
-pub(crate) use casts::CAST;
+pub(crate) use casts::{CAST, NUMERIC};
 pub(crate) use check_option::take_check_option;
 pub(crate) use comments::{CommentOn, Commented};
 pub(crate) use composed::is_known as is_composed;

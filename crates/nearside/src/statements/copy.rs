@@ -27,7 +27,7 @@ use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
 use crate::functions::sequences::bound;
 use crate::functions::texts::nested::is_list;
-use crate::functions::texts::texts_of_values;
+use crate::functions::texts::{scale_of_any_digits, texts_of_values};
 use crate::functions::uuids::UUID;
 use crate::rewrite::chars::delivered;
 use crate::run::outcome::Done;
@@ -127,7 +127,8 @@ fn write_rows(
     let as_text = |field: &Arc<Field>| match field.data_type() {
         DataType::Interval(_) | DataType::Duration(_) => format.is_text(),
         DataType::Struct(_) => format.is_delimited(),
-        data_type => (*data_type == UUID && format.is_text()) || (is_list(data_type) && format.is_delimited()),
+        data_type if is_list(data_type) || scale_of_any_digits(data_type).is_some() => format.is_delimited(),
+        data_type => *data_type == UUID && format.is_text(),
     };
     let as_text: Vec<bool> = schema.fields().iter().map(as_text).collect();
     let field = |(field, as_text): (&Arc<Field>, &bool)| match as_text {

@@ -15,7 +15,7 @@ use arrow::datatypes::{
     IntervalUnit, Time64NanosecondType, TimeUnit,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearside::pg_types as types;
+use nearside::{pg_types as types, scale_of_any_digits, without_zeros};
 
 use super::lists::quoted;
 use super::unwritable::Unwritable;
@@ -220,11 +220,14 @@ impl Values {
             Kind::Float8(values) => text::float8(values[row], to),
             Kind::Decimal(values, scale) => {
                 let value = values.value(row);
-                numeric::text(value < 0, &value.unsigned_abs().to_string(), *scale, to);
+                let digits = value.unsigned_abs().to_string();
+                let (digits, scale) = self.decimal(&digits, *scale);
+                numeric::text(value < 0, digits, scale, to);
             }
             Kind::WideDecimal(values, scale) => {
-                let digits = values.value(row).to_string();
-                numeric::text(digits.starts_with('-'), digits.trim_start_matches('-'), *scale, to);
+                let value = values.value(row).to_string();
+                let (digits, scale) = self.decimal(value.trim_start_matches('-'), *scale);
+                numeric::text(value.starts_with('-'), digits, scale, to);
             }
             Kind::Text(values) => to.extend(values.value(row).as_bytes()),
             Kind::LargeText(values) => to.extend(values.value(row).as_bytes()),
@@ -257,6 +260,14 @@ impl Values {
         Ok(())
     }
 
+    /// How many digits of a decimal stand behind the point, and which it has.
+    fn decimal<'d>(&self, digits: &'d str, scale: i32) -> (&'d str, i32) {
+        match scale_of_any_digits(self.array.data_type()) {
+            Some(_) => without_zeros(digits, scale),
+            None => (digits, scale),
+        }
+    }
+
     /// A row's value, which is not NULL, as binary.
     ///
     /// # Errors
@@ -269,11 +280,14 @@ impl Values {
             Kind::Float8(values) => to.extend(values[row].to_be_bytes()),
             Kind::Decimal(values, scale) => {
                 let value = values.value(row);
-                numeric::binary(value < 0, &value.unsigned_abs().to_string(), *scale, to);
+                let digits = value.unsigned_abs().to_string();
+                let (digits, scale) = self.decimal(&digits, *scale);
+                numeric::binary(value < 0, digits, scale, to);
             }
             Kind::WideDecimal(values, scale) => {
-                let digits = values.value(row).to_string();
-                numeric::binary(digits.starts_with('-'), digits.trim_start_matches('-'), *scale, to);
+                let value = values.value(row).to_string();
+                let (digits, scale) = self.decimal(value.trim_start_matches('-'), *scale);
+                numeric::binary(value.starts_with('-'), digits, scale, to);
             }
             Kind::Bytes(values) => to.extend(values.value(row)),
             Kind::LargeBytes(values) => to.extend(values.value(row)),

@@ -72,7 +72,7 @@ use aggregates::aggregate_functions;
 pub(crate) use aggregates::{CheckedAvg, CheckedSum};
 pub(crate) use nearest::rounded_to;
 pub(crate) use operators::{as_operator, result_type};
-pub(crate) use quotient::{product, quotient};
+pub(crate) use quotient::{product, product_of_any_digits, quotient};
 pub(crate) use rewrite::{CheckedArithmetic, checked, plain};
 
 /// The aggregates that stand in the place of DataFusion's of the same name.

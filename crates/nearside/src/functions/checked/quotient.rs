@@ -24,6 +24,7 @@ use datafusion_expr::{
 use super::error::ArithmeticError;
 use super::operand::{Operand, flagged, union_nulls};
 use crate::error::types::sql_type;
+use crate::functions::texts::ANY_DIGITS;
 
 /// Digits behind the point of a quotient.
 const SCALE: i32 = 16;
@@ -98,7 +99,23 @@ pub(crate) fn product(left: &Expr, right: &Expr, types: [&DataType; 2]) -> Optio
         return None;
     }
     let [left, right] = as_decimals([left, right], types)?;
-    Some(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&PRODUCT), args: vec![left, right] }))
+    Some(multiplied(left, right))
+}
+
+/// A product in which NUMERIC without digits meets a decimal; `None` for other types. Its type is one that is written
+/// without zeros at the end.
+pub(crate) fn product_of_any_digits(left: &Expr, right: &Expr, types: [&DataType; 2]) -> Option<Expr> {
+    let is_other = |of: &DataType| of.is_decimal() && matches!(form(of), Some((_, 1..=10)));
+    if !types.contains(&&ANY_DIGITS) || !types.into_iter().all(is_other) {
+        return None;
+    }
+    let same =
+        |side: &Expr, of: &DataType| if *of == ANY_DIGITS { side.clone() } else { cast(side.clone(), ANY_DIGITS) };
+    Some(multiplied(same(left, types[0]), same(right, types[1])))
+}
+
+fn multiplied(left: Expr, right: Expr) -> Expr {
+    Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&PRODUCT), args: vec![left, right] })
 }
 
 /// Whether the planner's own product of decimals has digits enough.

@@ -68,7 +68,7 @@ impl Writer {
             T::Null => Writer::Null,
             T::Boolean => Writer::Plain(cast(values, &T::Utf8View)?),
             T::Float16 | T::Float32 | T::Float64 => Writer::Float(texts(values)?, cast(values, &T::Float64)?),
-            number if number.is_numeric() => Writer::Plain(cast(values, &T::Utf8View)?),
+            number if number.is_numeric() => Writer::Plain(texts(values)?),
             T::Struct(fields) => {
                 let columns = fields.iter().zip(values.as_struct().columns());
                 let all = columns.map(|(field, column)| Ok((field.name().clone(), Writer::of(column)?)));

@@ -24,6 +24,7 @@ use datafusion_functions::datetime;
 
 use super::defined::Defined;
 use super::reading;
+use super::texts::ANY_DIGITS;
 use crate::error::{Error, value_err};
 
 mod number;
@@ -37,14 +38,12 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
     let mut all: Vec<Arc<ScalarUDF>> = vec![
         Defined::new(&["to_char"], true, value_and_template, text, to_char).function(),
         Defined::new(&["to_date"], true, two_texts, |_| DataType::Date32, to_date).function(),
-        Defined::new(&["to_number"], true, two_texts, |_| NUMBER, to_number).function(),
+        Defined::new(&["to_number"], true, two_texts, |_| ANY_DIGITS, to_number).function(),
     ];
     let known = datetime::to_timestamp(&ConfigOptions::default());
     all.push(Arc::new(ScalarUDF::from(ToTimestamp { known })));
     all
 }
-
-const NUMBER: DataType = DataType::Decimal128(38, 10);
 
 fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -314,7 +313,7 @@ fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
     }
     let found: ArrayRef = Arc::new(found.finish());
-    reading::read(&found, &NUMBER, false).map_err(Error::into_datafusion)
+    reading::read(&found, &ANY_DIGITS, false).map_err(Error::into_datafusion)
 }
 
 /// Seconds since 1970 that are a time of ours; DataFusion takes the last one for those that are beyond it.

@@ -1,7 +1,7 @@
 //! How values are written as text, in casts and where a text is put together (`||`, `concat`), as PostgreSQL writes
 //! them: `2024-01-31 12:34:56.789`, `1e+20`, `2`, `1 day 02:00:00`, `\x6162`, `{1,NULL}`. Arrow writes some of these
-//! otherwise, and then texts that look alike to a reader are not equal. Integers, decimals and truth values are the
-//! same in both. Lists and rows: [`nested`].
+//! otherwise, and then texts that look alike to a reader are not equal. Integers, decimals of so many digits and truth
+//! values are the same in both. Lists and rows: [`nested`].
 //!
 //! # Limits
 //! Maps, and what is within them, are written as Arrow writes them.
@@ -13,9 +13,9 @@ use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, DurationNanosecondType, Float32Type, Float64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    DataType, Date32Type, Decimal128Type, Decimal256Type, DurationNanosecondType, Float32Type, Float64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, i256,
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone, Timelike};
 use datafusion_common::{Result, ScalarValue, internal_err};
@@ -29,6 +29,18 @@ use super::uuids::{UUID, write_uuid};
 use crate::error::value_err;
 
 pub(crate) mod nested;
+
+/// NUMERIC without digits: how many digits a value has behind the point is not known.
+pub(crate) const ANY_DIGITS: DataType = DataType::Decimal128(38, 10);
+
+/// Digits behind the point of values of a type of which no zeros are written at the end: NUMERIC without digits,
+/// products of it, and sums of those. `None` for other types.
+pub fn scale_of_any_digits(of: &DataType) -> Option<i32> {
+    match of {
+        DataType::Decimal128(38, scale @ 10) | DataType::Decimal256(42 | 52, scale @ 20) => Some((*scale).into()),
+        _ => None,
+    }
+}
 
 static TEXT: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Text { signature: Signature::any(1, Volatility::Immutable) })));
@@ -45,7 +57,10 @@ pub(crate) fn is_written_here(data_type: &DataType) -> bool {
     let time = matches!(data_type, T::Timestamp(..) | T::Time32(_) | T::Time64(_) | T::Date32 | T::Date64);
     let bytes = matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_));
     let nested = is_list(data_type) || matches!(data_type, T::Struct(_));
-    time || bytes || nested || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
+    time || bytes
+        || nested
+        || scale_of_any_digits(data_type).is_some()
+        || matches!(data_type, T::Float32 | T::Float64 | T::Interval(_) | T::Duration(_))
 }
 
 /// A value as a text of a type.
@@ -133,6 +148,18 @@ pub(super) fn texts(values: &ArrayRef) -> Result<ArrayRef> {
             let values = cast(values, &DataType::Duration(TimeUnit::Nanosecond))?;
             each!(DurationNanosecondType, values, |value, to| span(0, value / DAY, value % DAY, to))
         }
+        DataType::Decimal128(_, scale) => {
+            let scale = (*scale).into();
+            written(values.as_primitive::<Decimal128Type>().iter(), |value: i128, to| {
+                number(&value.to_string(), scale, to)
+            })
+        }
+        DataType::Decimal256(_, scale) => {
+            let scale = (*scale).into();
+            written(values.as_primitive::<Decimal256Type>().iter(), |value: i256, to| {
+                number(&value.to_string(), scale, to)
+            })
+        }
         data_type if *data_type == UUID => {
             written(values.as_fixed_size_binary().iter(), |bytes: &[u8], to| write_uuid(bytes, to))
         }
@@ -170,6 +197,34 @@ pub(super) fn written<T>(values: impl Iterator<Item = Option<T>>, write: impl Fn
     }
     let texts: StringViewArray = texts.finish();
     Arc::new(texts)
+}
+
+/// The digits of a number of which `scale` stand behind the point, without the zeros at their end, and how many of
+/// those that are left stand there.
+pub fn without_zeros(digits: &str, scale: i32) -> (&str, i32) {
+    if digits == "0" {
+        return (digits, 0);
+    }
+    let zeros = digits.bytes().rev().take_while(|digit| *digit == b'0').count();
+    let zeros = zeros.min(usize::try_from(scale).unwrap_or(0));
+    (&digits[..digits.len() - zeros], scale - zeros as i32)
+}
+
+/// A number, with its sign, of which `scale` digits stand behind the point, without zeros at its end.
+fn number(digits: &str, scale: i32, to: &mut String) {
+    let unsigned = digits.trim_start_matches('-');
+    if unsigned.len() < digits.len() {
+        to.push('-');
+    }
+    let (digits, scale) = without_zeros(unsigned, scale);
+    let Ok(behind @ 1..) = usize::try_from(scale) else {
+        to.push_str(digits);
+        return;
+    };
+    match digits.len().checked_sub(behind) {
+        Some(before @ 1..) => push(to, format_args!("{}.{}", &digits[..before], &digits[before..])),
+        _ => push(to, format_args!("0.{digits:0>behind$}")),
+    }
 }
 
 fn push(to: &mut String, text: std::fmt::Arguments<'_>) {
