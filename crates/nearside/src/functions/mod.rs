@@ -30,6 +30,7 @@ pub(crate) mod overlaps;
 pub(crate) mod parts;
 pub(crate) mod patterns;
 pub(crate) mod quoting;
+pub(crate) mod ranks;
 pub(crate) mod reading;
 mod regular;
 pub(crate) mod round;

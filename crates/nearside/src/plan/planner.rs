@@ -42,7 +42,6 @@ use crate::functions::numbers;
 use crate::functions::overlaps;
 use crate::functions::parts;
 use crate::functions::patterns;
-use crate::functions::quoting;
 use crate::functions::round;
 use crate::functions::sequences;
 use crate::functions::session;
@@ -52,6 +51,7 @@ use crate::functions::templates;
 use crate::functions::truncation;
 use crate::functions::uuids;
 use crate::functions::zones;
+use crate::functions::{quoting, ranks};
 use crate::rewrite::choices;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
@@ -141,7 +141,7 @@ impl Planner {
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions();
         let mut aggregates = datafusion_functions_aggregate::all_default_aggregate_functions();
         aggregates.extend(checked::own_aggregates());
-        let windows = datafusion_functions_window::all_default_window_functions();
+        let windows = datafusion_functions_window::all_default_window_functions().into_iter().map(ranks::counting);
         // The first one that knows an expression plans it.
         let expressions: [Arc<dyn ExprPlanner>; 11] = [
             json::planner::planner(),
@@ -161,7 +161,7 @@ impl Planner {
             scalars: by_name(scalars, |f| (f.name(), f.aliases())),
             higher_order: by_name(higher_order, |f| (f.name(), f.aliases())),
             aggregates: by_name(aggregates, |f| (f.name(), f.aliases())),
-            windows: by_name(windows, |f| (f.name(), f.aliases())),
+            windows: by_name(windows.collect(), |f| (f.name(), f.aliases())),
             expressions: Arc::new(expressions),
             analyzer: coerce::analyzer_rules().into(),
             optimizer: optimizer::optimizer_rules().into(),

@@ -57,6 +57,7 @@ use crate::rewrite::text_arguments;
 use crate::rewrite::texts::WrittenTexts;
 use crate::rewrite::volatile::VolatileSubqueries;
 use crate::rewrite::window_frames::WindowFrames;
+use crate::rewrite::windows_once::WindowsOnce;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
@@ -116,6 +117,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.push(Arc::new(CheckedArithmetic));
     rules.push(Arc::new(PlainCasts));
     rules.push(Arc::new(FinerMoments));
+    rules.push(Arc::new(WindowsOnce));
     rules.push(Arc::new(DependentJoins));
     rules.push(Arc::new(NullKeys));
     // What stands in EXISTS may have become joins.

@@ -36,3 +36,4 @@ pub(crate) mod texts;
 mod true_keys;
 pub(crate) mod volatile;
 pub(crate) mod window_frames;
+mod windows_once;

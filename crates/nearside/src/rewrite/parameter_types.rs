@@ -61,8 +61,7 @@ pub(crate) fn of_one_type_each(plan: LogicalPlan) -> Result<LogicalPlan> {
                 if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = part {
                     match known.get(id).map(|first| first.data_type()) {
                         None => {
-                            let of = surface_type(field.data_type());
-                            known.insert(id.clone(), Arc::new(field.as_ref().clone().with_data_type(of)));
+                            known.insert(id.clone(), Arc::clone(field));
                         }
                         Some(first) if first == field.data_type() => {}
                         Some(first) if meets(first, field.data_type()) => any = true,
@@ -82,6 +81,10 @@ pub(crate) fn of_one_type_each(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     if !any {
         return Ok(plan);
+    }
+    // Texts are of one type, however an operand of a function would have them.
+    for first in known.values_mut() {
+        *first = Arc::new(first.as_ref().clone().with_data_type(surface_type(first.data_type())));
     }
     let given = plan.transform_up_with_subqueries(|node| {
         let given = node.map_expressions(|expr| {

@@ -61,6 +61,10 @@ const COMPOSED: &[(&str, usize, &str)] = &[
     ("epoch_us", 1, "CAST(extract(epoch FROM $1) * 1000000 AS BIGINT)"),
     ("date_add", 2, "$1 + $2"),
     ("get_current_timestamp", 0, "now()"),
+    ("localtime", 0, "CAST(now() AS TIME)"),
+    ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
+    ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
+    ("date_trunc", 3, "timezone($3, date_trunc($1, timezone($3, $2)))"),
     ("to_years", 1, "$1 * INTERVAL '1 year'"),
     ("to_months", 1, "$1 * INTERVAL '1 month'"),
     ("to_weeks", 1, "$1 * INTERVAL '7 days'"),
@@ -259,12 +263,17 @@ fn called(name: &ObjectName) -> Option<String> {
 
 /// A call in other words; `None` where there is no such function, with so many arguments.
 fn written(call: &Function, name: &str) -> Result<Option<Expr>> {
-    let FunctionArguments::List(list) = &call.args else { return Ok(None) };
     let value = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
     };
-    let Some(arguments) = list.args.iter().map(value).collect::<Option<Vec<Expr>>>() else { return Ok(None) };
+    let given = match &call.args {
+        FunctionArguments::List(list) => list.args.as_slice(),
+        // A word that is a call: LOCALTIME.
+        FunctionArguments::None => &[],
+        FunctionArguments::Subquery(_) => return Ok(None),
+    };
+    let Some(arguments) = given.iter().map(value).collect::<Option<Vec<Expr>>>() else { return Ok(None) };
     // What PostgreSQL has under this name is another function.
     if !call.within_group.is_empty() {
         return Ok(None);

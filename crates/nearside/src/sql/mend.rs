@@ -17,6 +17,7 @@ use sqlparser::ast::{
 use super::calls::{call, is_called};
 use super::casts::{CAST, apart_from_its_column, name_outputs, with_own_digits};
 use super::dimensions;
+use super::distinct_keys::{order_by_outputs, order_distinct_keys};
 use super::figured::figured;
 use super::intervals::spell_out;
 use super::normalised;
@@ -94,7 +95,10 @@ impl VisitorMut for Mend {
 
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         match statement {
-            ast::Statement::Set(set) => assign_time_zone(set),
+            ast::Statement::Set(set) => match assign_time_zone(set) {
+                Ok(()) => {}
+                Err(error) => return ControlFlow::Break(error),
+            },
             ast::Statement::Insert(_) => self.inserts = true,
             _ => {}
         }
@@ -105,6 +109,7 @@ impl VisitorMut for Mend {
         self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         order_by_outputs(query);
+        order_distinct_keys(query);
         name_outputs_apart(query);
         if let Err(error) = rank_with_ties(query) {
             return ControlFlow::Break(error);
@@ -150,12 +155,40 @@ impl VisitorMut for Mend {
     }
 }
 
-/// `SET TIME ZONE '+02:00'`, as the standard has it, is `SET TIMEZONE = '+02:00'`.
-fn assign_time_zone(set: &mut ast::Set) {
+/// `SET TIME ZONE '+02:00'`, as the standard has it, is `SET TIMEZONE = '+02:00'`, and so is an interval of hours.
+///
+/// # Errors
+/// An interval that is no offset.
+fn assign_time_zone(set: &mut ast::Set) -> Result<()> {
     if let ast::Set::SetTimeZone { local: false, value } = set {
+        if let ast::Expr::Interval(interval) = value {
+            let offset = offset_of(interval).ok_or_else(|| {
+                let message = "the interval of SET TIME ZONE is one of hours and minutes, as in INTERVAL '+02:00'";
+                Error::plan(SqlState::InvalidParameterValue, message)
+            })?;
+            *value = ast::Expr::Value(Value::SingleQuotedString(offset).into());
+        }
         let variable = ObjectName::from(vec![Ident::new("TIMEZONE")]);
         *set = ast::Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value.clone()] };
     }
+    Ok(())
+}
+
+/// `+02:00`, of an interval of hours or of hours and minutes.
+fn offset_of(interval: &ast::Interval) -> Option<String> {
+    let ast::Expr::Value(value) = interval.value.as_ref() else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    let (sign, digits) = match text.trim() {
+        text if text.starts_with('-') => ('-', &text[1..]),
+        text => ('+', text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (hours, minutes) = match digits.split_once(':') {
+        Some((hours, minutes)) => (hours, minutes),
+        None if matches!(interval.leading_field, Some(ast::DateTimeField::Hour)) => (digits, "0"),
+        None => return None,
+    };
+    let (hours, minutes) = (hours.parse::<u32>().ok()?, minutes.parse::<u32>().ok()?);
+    (hours < 16 && minutes < 60).then(|| format!("{sign}{hours:02}:{minutes:02}"))
 }
 
 /// Numbers with an exponent are DOUBLEs: as decimals, which other numbers with a point are, most would not fit.
@@ -528,31 +561,6 @@ fn cut_to_length(expr: &mut ast::Expr) {
     }
     let length = format!("{}({chars})", if fixed { "CHAR" } else { "VARCHAR" });
     *expr = call(CAST, vec![cut, ast::Expr::Value(Value::SingleQuotedString(length).into())]);
-}
-
-/// `SELECT DISTINCT a + 1 .. ORDER BY a + 1`: what is ordered by is an output, by its place; the planner knows those of
-/// DISTINCT again only as columns.
-fn order_by_outputs(query: &mut ast::Query) {
-    let ast::SetExpr::Select(select) = query.body.as_ref() else { return };
-    if !matches!(select.distinct, Some(ast::Distinct::Distinct)) {
-        return;
-    }
-    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
-    let shown = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.to_string()),
-        _ => None,
-    };
-    // Behind a star nobody knows the places here.
-    let outputs: Vec<String> = select.projection.iter().map_while(shown).collect();
-    for key in keys {
-        if matches!(key.expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_)) {
-            continue;
-        }
-        let wanted = key.expr.to_string();
-        if let Some(place) = outputs.iter().position(|output| *output == wanted) {
-            key.expr = ast::Expr::Value(Value::Number((place + 1).to_string(), false).into());
-        }
-    }
 }
 
 /// `SELECT a, a` gives two columns, which the planner wants to be called otherwise. Users see them under their names.

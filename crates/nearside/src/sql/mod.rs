@@ -42,6 +42,7 @@ mod described;
 mod dialect;
 mod dimensions;
 mod distinct;
+mod distinct_keys;
 mod domain_statements;
 mod exclude;
 mod fetch;

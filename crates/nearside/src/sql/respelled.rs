@@ -14,7 +14,8 @@ use super::exclude::{is_word, solid};
 /// The statement's tokens in such words.
 pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     name_columns(&mut tokens);
-    if !tokens.iter().any(|token| ["INTERVAL", "USING", "TRIM"].iter().any(|word| is_word(token, word))) {
+    join_texts(&mut tokens);
+    if !tokens.iter().any(|token| ["INTERVAL", "USING", "TRIM", "IN"].iter().any(|word| is_word(token, word))) {
         return tokens;
     }
     // Places of tokens and what stands there from then on.
@@ -34,6 +35,17 @@ pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 let behind = vec![text.clone(), seconds, Token::LParen, digits.clone(), Token::RParen];
                 edits.push((places[at + 4], behind));
             }
+        } else if is_word(word, "IN") {
+            // A query in brackets before others is a value.
+            let begins = |word: &&TokenWithSpan| ["SELECT", "WITH", "VALUES"].iter().any(|begin| is_word(word, begin));
+            if (1..3).all(|offset| matches!(token_at(at + offset), Some(Token::LParen)))
+                && words.get(at + 3).is_some_and(begins)
+                && let Some(end) = end_of(&words, at + 2)
+                && matches!(token_at(end + 1), Some(Token::Comma))
+            {
+                edits.push((places[at + 2], vec![Token::make_word("coalesce", None), Token::LParen, Token::LParen]));
+                edits.push((places[end], vec![Token::RParen, Token::RParen]));
+            }
         } else if is_word(word, "USING") {
             let direction = match token_at(at + 1) {
                 Some(Token::Lt) => "ASC",
@@ -52,6 +64,7 @@ pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         }
     }
     // From the last on, so that places stay.
+    edits.sort_by_key(|(place, _)| *place);
     for (place, put) in edits.into_iter().rev() {
         let span = tokens[place].span;
         let blank = || Token::Whitespace(sqlparser::tokenizer::Whitespace::Space);
@@ -59,6 +72,46 @@ pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.splice(place..=place, put);
     }
     tokens
+}
+
+/// Where the bracket ends that opens at a place.
+fn end_of(words: &[&TokenWithSpan], open: usize) -> Option<usize> {
+    let mut depth = 0;
+    words.iter().enumerate().skip(open).find_map(|(at, word)| {
+        match word.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })
+}
+
+/// Texts with nothing but the end of a line between them are one.
+fn join_texts(tokens: &mut Vec<TokenWithSpan>) {
+    let is_text = |token: &TokenWithSpan| matches!(token.token, Token::SingleQuotedString(_));
+    let mut first: Option<usize> = None;
+    let mut at = 0;
+    while at < tokens.len() {
+        let joins = first.filter(|first| {
+            is_text(&tokens[at])
+                && tokens[*first].span.end.line < tokens[at].span.start.line
+                && is_text(&tokens[*first])
+        });
+        if let (Some(first), Token::SingleQuotedString(more)) = (joins, tokens[at].token.clone()) {
+            if let Token::SingleQuotedString(text) = &mut tokens[first].token {
+                text.push_str(&more);
+            }
+            tokens[first].span.end = tokens[at].span.end;
+            tokens.drain(first + 1..=at);
+            at = first + 1;
+            continue;
+        }
+        if !matches!(tokens[at].token, Token::Whitespace(_)) {
+            first = Some(at);
+        }
+        at += 1;
+    }
 }
 
 /// Quotes names of columns that the parser takes for words that an index begins with.

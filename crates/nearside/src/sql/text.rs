@@ -87,7 +87,10 @@ fn check_neighbours(tokens: &[TokenWithSpan]) -> Result<()> {
             (Some(Token::Comma), found) if ends_list(found) => {
                 return refused(format!("a value or a name is expected after the comma, found {found}"));
             }
-            (Some(Token::SingleQuotedString(_)), Token::SingleQuotedString(_)) if !is_setting => {
+            // On two lines they are one.
+            (Some(Token::SingleQuotedString(_)), Token::SingleQuotedString(_))
+                if !is_setting && before.is_some_and(|before| before.span.end.line == token.span.start.line) =>
+            {
                 return refused("two texts stand one after the other; put || or a comma between them".into());
             }
             (Some(Token::Number(number, false)), Token::Word(word))

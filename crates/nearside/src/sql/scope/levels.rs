@@ -88,6 +88,21 @@ impl Levels {
         Ok(None)
     }
 
+    /// The row of a source that a name stands for, which is no column's.
+    pub(super) fn row_of(&self, name: &Ident) -> Option<Expr> {
+        for scope in self.seen() {
+            match scope.find(&normalised(name.clone())) {
+                FoundColumn::No => {
+                    if let Some(row) = scope.row_of(std::slice::from_ref(name)) {
+                        return Some(row);
+                    }
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
     /// The SELECTs whose sources are seen, the innermost first.
     fn seen(&self) -> impl Iterator<Item = &Scope> {
         let mut closed = false;

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Query, Select, SelectItem, TableFactor, Visitor};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, SelectItem, TableFactor, Visitor,
+};
 
 use super::super::normalised;
 use super::names::{alias_columns, output_name};
@@ -46,9 +48,17 @@ impl Visitor for Looking {
         ControlFlow::Continue(())
     }
 
-    /// A column of a SELECT around may be one whose source is called like a column.
+    /// A column of a SELECT around may be one whose source is called like a column, and a source's name a row of it.
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        let Expr::CompoundIdentifier(parts) = expr else { return ControlFlow::Continue(()) };
+        let parts = match expr {
+            Expr::CompoundIdentifier(parts) => parts,
+            Expr::Identifier(name) => {
+                let name = normalised(name.clone());
+                return found(self.sources.iter().flatten().any(|source| *source == name));
+            }
+            Expr::Function(function) => return found(has_star_of_source(function)),
+            _ => return ControlFlow::Continue(()),
+        };
         let [.., table, _] = parts.as_slice() else { return ControlFlow::Continue(()) };
         let table = normalised(table.clone());
         found(self.sources.last().is_some_and(|sources| !sources.contains(&table)))
@@ -67,6 +77,13 @@ impl Visitor for Looking {
             _ => alias.is_some_and(|alias| repeats(&alias_columns(alias))),
         })
     }
+}
+
+/// Whether an argument is `t.*`.
+fn has_star_of_source(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)));
+    list.args.iter().any(is)
 }
 
 /// The names of a SELECT's sources, as far as they stand there.

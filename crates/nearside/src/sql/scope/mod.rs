@@ -12,9 +12,10 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Distinct, ExcludeSelectItem, Expr, FromTable, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr,
-    OrderByKind, PipeOperator, Query, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    TableFactor, Value, VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    self, Distinct, ExcludeSelectItem, Expr, FromTable, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, PipeOperator, Query, ReplaceSelectItem, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitorMut, WildcardAdditionalOptions,
+    visit_expressions,
 };
 
 use super::normalised;
@@ -204,6 +205,7 @@ impl VisitorMut for NameWriter<'_> {
             self.levels.close();
             self.levels.open(scope);
         }
+        stars_as_rows(expr);
         ControlFlow::Continue(())
     }
 
@@ -214,7 +216,10 @@ impl VisitorMut for NameWriter<'_> {
             self.levels.pop();
         }
         let checked = match expr {
-            Expr::Identifier(name) => self.levels.meant(&normalised(name.clone())),
+            Expr::Identifier(name) => match self.levels.meant(&normalised(name.clone())) {
+                Ok(None) => Ok(self.levels.row_of(name)),
+                meant => meant,
+            },
             Expr::CompoundIdentifier(names) => self.levels.meant_behind(names),
             _ => return ControlFlow::Continue(()),
         };
@@ -385,7 +390,7 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
     let name = normalised(written.clone());
     let meant = match scope.find(&name) {
         FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => Some(column.clone()),
-        FoundColumn::No => scope.series(&name),
+        FoundColumn::No => scope.series(&name).or_else(|| scope.row_of(std::slice::from_ref(written))),
         _ => None,
     };
     match meant {
@@ -393,6 +398,20 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
             SelectItem::ExprWithAlias { expr: column, alias: quoted(&name) }
         }
         _ => SelectItem::UnnamedExpr(expr),
+    }
+}
+
+/// `count(t.*)` is `count(t)`: an argument is the row of a table.
+fn stars_as_rows(expr: &mut Expr) {
+    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = expr else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(table)) = argument
+            && let [part] = table.0.as_slice()
+            && let Some(table) = part.as_ident()
+        {
+            let row = Expr::Identifier(table.clone());
+            *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(row));
+        }
     }
 }
 

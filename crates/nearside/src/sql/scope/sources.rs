@@ -14,10 +14,11 @@
 
 use std::rc::Rc;
 
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    BinaryOperator, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, Value,
-    With,
+    BinaryOperator, CaseWhen, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetQuantifier, Statement, TableAlias, TableFactor,
+    TableWithJoins, Value, With,
 };
 use sqlparser::parser::Parser;
 
@@ -53,6 +54,20 @@ struct FromSource {
     series: bool,
 }
 
+fn is_outer(join: &JoinOperator) -> bool {
+    use JoinOperator as J;
+    matches!(
+        join,
+        J::Left(_)
+            | J::LeftOuter(_)
+            | J::Right(_)
+            | J::RightOuter(_)
+            | J::FullOuter(_)
+            | J::OuterApply
+            | J::AsOf { .. }
+    )
+}
+
 /// A column that `*` shows.
 #[derive(Clone)]
 pub(super) struct ShownColumn {
@@ -75,6 +90,8 @@ pub(super) struct Scope {
     joins: Vec<Option<Vec<ShownColumn>>>,
     /// A table is named that there is not, which the planner says.
     missing: bool,
+    /// A join has rows of which a side is not there.
+    outer: bool,
 }
 
 /// Which side of a join a merged column comes from.
@@ -95,7 +112,8 @@ impl Scope {
     /// # Errors
     /// Columns of USING that a side does not have, or has twice.
     pub(super) fn read(from: &mut [TableWithJoins], names: &Names<'_>) -> Result<Scope> {
-        let mut scope = Scope { sources: Vec::new(), shown: None, merges: false, joins: Vec::new(), missing: false };
+        let mut scope =
+            Scope { sources: Vec::new(), shown: None, merges: false, joins: Vec::new(), missing: false, outer: false };
         let mut shown = Some(Vec::new());
         for source in from {
             let further = scope.with_joins(source, names)?;
@@ -156,8 +174,8 @@ impl Scope {
         let shown = self.joins.get(place)?.clone();
         let joins = Vec::new();
         let merges = self.merges;
-        let missing = self.missing;
-        Some(Scope { sources: self.sources.clone(), shown, merges, joins, missing })
+        let (missing, outer) = (self.missing, self.outer);
+        Some(Scope { sources: self.sources.clone(), shown, merges, joins, missing, outer })
     }
 
     /// The column of a function in FROM that is named as the function is; or `value`, which is another name of it.
@@ -200,6 +218,32 @@ impl Scope {
         source.columns.iter().any(|column| column == name).then(|| source.column(name))
     }
 
+    /// The row of the source of that name as one value, which is NULL where an outer join has none: told by all of its
+    /// columns. `None` where there is no such source, and of functions in FROM.
+    pub(super) fn row_of(&self, table: &[Ident]) -> Option<Expr> {
+        let source = self.source_of(table).filter(|source| !source.series && !source.qualifier.is_empty())?;
+        if source.columns.is_empty() || source.columns.iter().any(String::is_empty) || repeats(&source.columns) {
+            return None;
+        }
+        let fields = source.columns.iter().flat_map(|name| {
+            let word = Expr::Value(Value::SingleQuotedString(name.clone()).into());
+            [word, source.column(name)]
+        });
+        let row = call("named_struct", fields.collect());
+        if !self.outer {
+            return Some(row);
+        }
+        let is_null = |name: &String| Expr::IsNull(Box::new(source.column(name)));
+        let none = source.columns.iter().map(is_null).reduce(|left, right| binary(left, BinaryOperator::And, right))?;
+        Some(Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition: none, result: Expr::Value(Value::Null.into()) }],
+            else_result: Some(Box::new(row)),
+        })
+    }
+
     fn source_of(&self, table: &[Ident]) -> Option<&FromSource> {
         let is = |source: &&FromSource| {
             let parts = table.iter().cloned().map(normalised);
@@ -225,6 +269,7 @@ impl Scope {
         let mut shown = self.factor(&mut from.relation, names, merging)?;
         for join in &mut from.joins {
             let right = self.factor(&mut join.relation, names, merging)?;
+            self.outer |= is_outer(&join.join_operator);
             self.mark_condition(&mut join.join_operator, shown.as_deref().zip(right.as_deref()));
             shown = match (shown, right) {
                 (Some(left), Some(right)) => Some(self.joined(join, left, right)?),

@@ -236,11 +236,16 @@ fn floats_have_a_range() {
 #[test]
 fn names_types_and_plans_stay() {
     let sql = Sql::new();
-    let plan = sql.optimised("select b + 1, -b, (b + 1) * 2, e * (1 - e) from t");
-    let schema = plan.schema();
-    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    assert_eq!(names, ["t.b + Int32(1)", "(- t.b)", "t.b + Int32(1) * Int32(2)", "t.e * Int32(1) - t.e"]);
-    assert_eq!(schema.field(3).data_type(), &DataType::Decimal128(32, 4));
+    for (query, name) in [
+        ("select b + 1 from t", "t.b + Int32(1)"),
+        ("select -b from t", "(- t.b)"),
+        ("select (b + 1) * 2 from t", "t.b + Int32(1) * Int32(2)"),
+        ("select e * (1 - e) from t", "t.e * Int32(1) - t.e"),
+    ] {
+        assert_eq!(sql.optimised(query).schema().field(0).name(), name);
+    }
+    let plan = sql.optimised("select e * (1 - e) from t");
+    assert_eq!(plan.schema().field(0).data_type(), &DataType::Decimal128(32, 4));
     sql.gives("select b + 1 from t group by b + 1 order by b + 1", &["0", "1", "2", "3"]);
     sql.gives("select sum(b + 1) as s from t order by s + 0", &["6"]);
     // Strictness survives: the outer join becomes an inner one.
