@@ -165,6 +165,11 @@ fn scaled(intervals: &ArrayRef, numbers: &ArrayRef, op: fn(f64, f64) -> f64) -> 
     Ok(Arc::new(values.into_iter().collect::<IntervalMonthDayNanoArray>()))
 }
 
+/// An interval over a number that is not zero; `None` for what fits none.
+pub(crate) fn divided(interval: IntervalMonthDayNano, by: f64) -> Option<IntervalMonthDayNano> {
+    scaled_by(interval, |value| value / by)
+}
+
 /// To a millionth: what is left over of months is a number of days and not a ten-millionth less.
 fn millionths(value: f64) -> f64 {
     (value * 1e6).round_ties_even() / 1e6

@@ -37,7 +37,7 @@ impl AnalyzerRule for SubqueryPlaces {
         let is_one = |node: &LogicalPlan| match node {
             LogicalPlan::Join(join) => join.filter.as_ref().is_some_and(has_subquery),
             LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| has_subquery(&key.expr)),
-            LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().any(has_subquery),
+            LogicalPlan::Aggregate(aggregate) => groups_by_queries(aggregate),
             LogicalPlan::Window(window) => window.window_expr.iter().any(has_subquery),
             _ => false,
         };
@@ -49,7 +49,7 @@ impl AnalyzerRule for SubqueryPlaces {
             LogicalPlan::Sort(sort) if sort.expr.iter().any(|s| has_subquery(&s.expr)) => {
                 Ok(Transformed::yes(below_sort(sort)?))
             }
-            LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.iter().any(has_subquery) => {
+            LogicalPlan::Aggregate(aggregate) if groups_by_queries(&aggregate) => {
                 Ok(Transformed::yes(below_groups(aggregate)?))
             }
             LogicalPlan::Window(window) if window.window_expr.iter().any(has_subquery) => {
@@ -89,7 +89,13 @@ fn below_sort(mut sort: Sort) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Sort(sort)).project(own.into_iter().map(Expr::Column))?.build()
 }
 
-/// Queries in keys of groups are columns below them.
+/// Whether keys of groups have queries, or arguments of aggregates have such as give a value.
+fn groups_by_queries(aggregate: &Aggregate) -> bool {
+    let gives_value = |expr: &Expr| expr.exists(|part| Ok(matches!(part, Expr::ScalarSubquery(_)))).unwrap_or(false);
+    aggregate.group_expr.iter().any(has_subquery) || aggregate.aggr_expr.iter().any(gives_value)
+}
+
+/// Queries in keys of groups and arguments of aggregates are columns below them.
 fn below_groups(mut aggregate: Aggregate) -> Result<LogicalPlan> {
     let mut below = Below::default();
     for key in &mut aggregate.group_expr {
@@ -99,6 +105,7 @@ fn below_groups(mut aggregate: Aggregate) -> Result<LogicalPlan> {
             key => below.move_queries(key)?,
         }
     }
+    aggregate.aggr_expr.iter_mut().try_for_each(|expr| below.move_queries(expr))?;
     let input = below.under(aggregate.input)?;
     Ok(LogicalPlan::Aggregate(Aggregate::try_new(input, aggregate.group_expr, aggregate.aggr_expr)?))
 }

@@ -17,9 +17,10 @@ use sqlparser::ast::{
 use super::calls::{call, is_called};
 use super::casts::{CAST, apart_from_its_column, name_outputs, with_own_digits};
 use super::dimensions;
-use super::distinct_keys::{order_by_outputs, order_distinct_keys};
 use super::figured::figured;
+use super::grouping;
 use super::intervals::spell_out;
+use super::keys::{order_by_outputs, order_by_queries, order_distinct_keys};
 use super::normalised;
 use super::similar;
 use super::ties::rank_with_ties;
@@ -110,12 +111,14 @@ impl VisitorMut for Mend {
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         order_by_outputs(query);
         order_distinct_keys(query);
+        order_by_queries(query);
         name_outputs_apart(query);
         if let Err(error) = rank_with_ties(query) {
             return ControlFlow::Break(error);
         }
         each_select(&mut query.body, &mut name_outputs);
         each_select(&mut query.body, &mut having_one_group);
+        each_select(&mut query.body, &mut grouping::write_out);
         limit_by_fetch(query);
         count_by_parameters(query);
         ControlFlow::Continue(())

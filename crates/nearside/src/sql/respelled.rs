@@ -36,15 +36,18 @@ pub(super) fn respelled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 edits.push((places[at + 4], behind));
             }
         } else if is_word(word, "IN") {
-            // A query in brackets before others is a value.
+            // The parser takes a query that stands first for the only one, so it goes to the end.
             let begins = |word: &&TokenWithSpan| ["SELECT", "WITH", "VALUES"].iter().any(|begin| is_word(word, begin));
             if (1..3).all(|offset| matches!(token_at(at + offset), Some(Token::LParen)))
                 && words.get(at + 3).is_some_and(begins)
-                && let Some(end) = end_of(&words, at + 2)
+                && let (Some(end), Some(close)) = (end_of(&words, at + 2), end_of(&words, at + 1))
                 && matches!(token_at(end + 1), Some(Token::Comma))
+                && !(matches!(token_at(end + 2), Some(Token::LParen)) && words.get(end + 3).is_some_and(begins))
             {
-                edits.push((places[at + 2], vec![Token::make_word("coalesce", None), Token::LParen, Token::LParen]));
-                edits.push((places[end], vec![Token::RParen, Token::RParen]));
+                (at + 2..end + 2).for_each(|place| edits.push((places[place], Vec::new())));
+                let query = words[at + 2..=end].iter().map(|word| word.token.clone());
+                let behind = std::iter::once(Token::Comma).chain(query).chain([Token::RParen]);
+                edits.push((places[close], behind.collect()));
             }
         } else if is_word(word, "USING") {
             let direction = match token_at(at + 1) {

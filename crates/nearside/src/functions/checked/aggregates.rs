@@ -27,6 +27,7 @@ use datafusion_functions_aggregate::sum::Sum;
 
 use super::accumulators::{DistinctAccumulator, ExactAccumulator, StepwiseSum};
 use super::groups::GroupTotals;
+use super::span_average::{SPAN, SpanAverage, state};
 use super::total::{AggregateKind, Finish};
 use crate::error::statement_err;
 
@@ -307,7 +308,8 @@ impl AggregateUDFImpl for CheckedAvg {
                     "avg takes decimals of at most {AVG_DIGITS_MAX} digits, not {p}; cast the argument"
                 )
             }
-            Some(DataType::Interval(_)) | None => {
+            Some(DataType::Interval(_)) => Ok(vec![SPAN]),
+            None => {
                 statement_err!(UndefinedFunction, "avg takes numbers, not {t}; cast the argument")
             }
             Some(t) => Ok(vec![t]),
@@ -316,6 +318,7 @@ impl AggregateUDFImpl for CheckedAvg {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
+            [DataType::Interval(_)] => Ok(SPAN),
             [DataType::Decimal128(p, s)] => {
                 // Digits before the point come first: an average has no more of them than its values.
                 let left = 38_i8.saturating_sub(*p as i8);
@@ -329,6 +332,7 @@ impl AggregateUDFImpl for CheckedAvg {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let input = args.expr_fields[0].data_type();
         match average_finish(args.name, input, args.return_field.data_type())? {
+            None if *input == SPAN => Ok(Box::new(SpanAverage::default())),
             Some(finish) => exact_accumulator(finish, input, args.is_distinct),
             None => self.others.accumulator(args),
         }
@@ -337,6 +341,7 @@ impl AggregateUDFImpl for CheckedAvg {
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let input = args.expr_fields[0].data_type();
         match average_finish(args.name, input, args.return_field.data_type())? {
+            None if *input == SPAN => Ok(Box::new(SpanAverage::default())),
             Some(finish) => exact_accumulator(finish, input, args.is_distinct),
             None => self.others.create_sliding_accumulator(args),
         }
@@ -345,6 +350,7 @@ impl AggregateUDFImpl for CheckedAvg {
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let input = args.input_fields[0].data_type();
         match input {
+            DataType::Interval(_) => Ok(state(args.name)),
             DataType::Decimal128(..) | DataType::Duration(_) if args.is_distinct => {
                 Ok(distinct_state(args.name, input))
             }
@@ -356,6 +362,7 @@ impl AggregateUDFImpl for CheckedAvg {
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
         match args.expr_fields[0].data_type() {
             DataType::Decimal128(..) | DataType::Duration(_) => !args.is_distinct,
+            DataType::Interval(_) => false,
             _ => self.others.groups_accumulator_supported(args),
         }
     }

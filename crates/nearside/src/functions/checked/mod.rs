@@ -54,6 +54,7 @@ mod operators;
 mod quotient;
 mod ranges;
 mod rewrite;
+mod span_average;
 mod total;
 
 #[cfg(test)]

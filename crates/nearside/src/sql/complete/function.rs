@@ -163,6 +163,8 @@ fn value(of: &FunctionArgExpr) -> Result<()> {
     match of {
         FunctionArgExpr::Expr(inner) => expr(inner),
         FunctionArgExpr::Wildcard => Ok(()),
+        // The row of a table in FROM.
+        FunctionArgExpr::QualifiedWildcard(name) if name.0.len() == 1 => Ok(()),
         FunctionArgExpr::QualifiedWildcard(name) => {
             Err(refused_text("all columns of a table as an argument (count(*) counts rows)", name))
         }

@@ -1,6 +1,13 @@
-//! Keys of ORDER BY beside `SELECT DISTINCT`, and of `DISTINCT ON`, as the planner looks for them.
+//! Keys of ORDER BY and of `DISTINCT ON`, as the planner looks for them.
 
-use sqlparser::ast::{self, SelectItem, SetExpr, Value};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{self, PipeOperator, SelectItem, SetExpr, Value, visit_expressions};
+
+use super::figured::figured;
+use super::fresh_name;
+use super::scope::quoted;
 
 /// `SELECT DISTINCT a + 1 .. ORDER BY a + 1`: what is ordered by is an output, by its place; the planner knows those of
 /// DISTINCT again only as columns.
@@ -61,4 +68,43 @@ pub(super) fn order_distinct_keys(query: &mut ast::Query) {
         placed.sort_by_key(|(place, _)| *place);
         keys.extend(placed.into_iter().map(|(_, key)| key));
     }
+}
+
+/// `SELECT c FROM t ORDER BY (SELECT max(y) FROM u WHERE x = a)`: a key that is a query is an output, which is gone behind
+/// the sort. The planner shows such a query the other outputs alone.
+pub(super) fn order_by_queries(query: &mut ast::Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
+    if select.distinct.is_some() || !keys.iter().any(|key| has_query(&key.expr)) {
+        return;
+    }
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) => Some(figured(expr)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(super::normalised(alias.clone())),
+        _ => None,
+    };
+    let Some(names) = select.projection.iter().map(name).collect::<Option<Vec<String>>>() else { return };
+    if names.iter().collect::<HashSet<_>>().len() < names.len() {
+        return;
+    }
+    for (item, name) in select.projection.iter_mut().zip(&names) {
+        if let SelectItem::UnnamedExpr(expr) = item {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(name) };
+        }
+    }
+    for key in keys.iter_mut().filter(|key| has_query(&key.expr)) {
+        let alias = quoted(&fresh_name("sort"));
+        let expr = std::mem::replace(&mut key.expr, ast::Expr::Identifier(alias.clone()));
+        select.projection.push(SelectItem::ExprWithAlias { expr, alias });
+    }
+    let shown = names.iter().map(|name| SelectItem::UnnamedExpr(ast::Expr::Identifier(quoted(name))));
+    query.pipe_operators.insert(0, PipeOperator::Select { exprs: shown.collect() });
+}
+
+fn has_query(expr: &ast::Expr) -> bool {
+    let is_query = |part: &ast::Expr| {
+        matches!(part, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
+    };
+    visit_expressions(expr, |part| if is_query(part) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        .is_break()
 }
