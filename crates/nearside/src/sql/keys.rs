@@ -101,7 +101,8 @@ pub(super) fn order_by_queries(query: &mut ast::Query) {
     query.pipe_operators.insert(0, PipeOperator::Select { exprs: shown.collect() });
 }
 
-fn has_query(expr: &ast::Expr) -> bool {
+/// Whether a query stands in an expression.
+pub(super) fn has_query(expr: &ast::Expr) -> bool {
     let is_query = |part: &ast::Expr| {
         matches!(part, ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. })
     };

@@ -20,7 +20,7 @@ use super::dimensions;
 use super::figured::figured;
 use super::grouping;
 use super::intervals::spell_out;
-use super::keys::{order_by_outputs, order_by_queries, order_distinct_keys};
+use super::keys::{has_query, order_by_outputs, order_by_queries, order_distinct_keys};
 use super::normalised;
 use super::similar;
 use super::ties::rank_with_ties;
@@ -112,6 +112,7 @@ impl VisitorMut for Mend {
         order_by_outputs(query);
         order_distinct_keys(query);
         order_by_queries(query);
+        name_queries(query);
         name_outputs_apart(query);
         if let Err(error) = rank_with_ties(query) {
             return ControlFlow::Break(error);
@@ -564,6 +565,30 @@ fn cut_to_length(expr: &mut ast::Expr) {
     }
     let length = format!("{}({chars})", if fixed { "CHAR" } else { "VARCHAR" });
     *expr = call(CAST, vec![cut, ast::Expr::Value(Value::SingleQuotedString(length).into())]);
+}
+
+/// An output with a query in it gets the name that it has without AS: below a sort by what is no output the planner calls
+/// it otherwise than above.
+fn name_queries(query: &mut ast::Query) {
+    if query.order_by.is_none() {
+        return;
+    }
+    each_select(&mut query.body, &mut |select| {
+        let name = |item: &SelectItem| match item {
+            SelectItem::UnnamedExpr(expr) => figured(expr),
+            SelectItem::ExprWithAlias { alias, .. } => normalised(alias.clone()),
+            _ => String::new(),
+        };
+        let names: Vec<String> = select.projection.iter().map(name).collect();
+        for (item, name) in select.projection.iter_mut().zip(&names) {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && has_query(expr)
+                && names.iter().filter(|other| *other == name).count() == 1
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+            }
+        }
+    });
 }
 
 /// `SELECT a, a` gives two columns, which the planner wants to be called otherwise. Users see them under their names.
