@@ -1,5 +1,6 @@
 //! Loads of nodes as they are, and as they would be.
 
+use crate::chance;
 use crate::history::{History, Resource};
 use crate::limits::{AS_GOOD, BUSY_MIN, FULL_MIN};
 use crate::{Item, ItemId, Lies, Node, Observation};
@@ -125,6 +126,23 @@ impl Loads {
             ((self.utilisation(node) - mean) / mean, variance.sum::<f64>().sqrt() / mean)
         };
         (0..self.capacity.len()).map(of_node).collect()
+    }
+
+    /// Items get what items like them take, as far as they differ by chance: `reads` is how often each has been read at
+    /// least. What looks largest among equals was drawn most often, and a plan that goes by that moves too little. What
+    /// each node gives in all stays, which is known better.
+    pub(crate) fn without_chance(&mut self, reads: &[f64]) {
+        let expected = chance::expected(reads);
+        let likely: Vec<f64> = reads
+            .iter()
+            .zip(&expected)
+            .map(|(reads, likely)| if *reads > 0.0 { likely / reads } else { 1.0 })
+            .collect();
+        for (node, given) in self.of_nodes.iter().enumerate() {
+            let of_likely: f64 = self.of_items.iter().zip(&likely).map(|(of, likely)| of[node] * likely).sum();
+            let kept = if of_likely > 0.0 { given / of_likely } else { 1.0 };
+            self.of_items.iter_mut().zip(&likely).for_each(|(of, likely)| of[node] *= likely * kept);
+        }
     }
 
     /// What an item takes of the resource per second.
