@@ -223,6 +223,16 @@ impl Loads {
         peak
     }
 
+    /// How much more of what it has each node gives with an item somewhere else.
+    pub(crate) fn change(&self, place: &Place) -> Vec<f64> {
+        let there = divided(self.load(place.item), &place.to, self.capacity.len());
+        let change = |node: usize| match self.capacity[node] {
+            0.0 => 0.0,
+            capacity => (there[node] - self.of_items[place.item][node]) / capacity,
+        };
+        (0..self.capacity.len()).map(change).collect()
+    }
+
     /// With an item somewhere else.
     pub(crate) fn put(&mut self, item: usize, to: &[usize]) {
         let load = self.of_items[item].iter().sum();
