@@ -140,6 +140,31 @@ fn who_waits_for_memory_is_no_load_of_cpus() {
     }
 }
 
+/// An item lies on all nodes; beside it all but the first have one more. Their memory gives nearly all that it has, so
+/// that their cpus take twice as long, and the first seems half idle: it has a tenth less to do.
+#[test]
+fn a_node_where_nobody_waits_is_not_idle() {
+    let mut machine = Machine::new(vec![1e9; 4], &[8.0, 0.25, 0.25, 0.25, 0.25]);
+    machine.items[0].lies = vec![0, 1, 2, 3];
+    machine.items.iter_mut().skip(1).enumerate().for_each(|(place, item)| item.lies = vec![(place + 1).min(3)]);
+    machine.items[4].weight = 0.01;
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let rate = 0.92 * machine.throughput();
+    let mut decided = Vec::new();
+    for _ in 0..60 {
+        let mut observation = machine.observe(rate, &mut random);
+        for (item, of) in observation.items.iter_mut().zip(&machine.items) {
+            let takes = |node: usize| if node == 0 { 2.0 } else { 4.0 };
+            of.lies.iter().for_each(|node| item.busy[*node] = takes(*node) * item.served[*node] as f64 / 1e9);
+        }
+        let decisions = placer.decide(&observation);
+        machine.carry_out(&decisions);
+        decided.extend(decisions);
+    }
+    let is_put_there = |of: &Decision| of.to == [0];
+    assert!(decided.iter().filter(|of| is_put_there(of)).count() <= 1, "{decided:?}");
+}
+
 /// One client: its statement has a node to itself, and the others have nothing to do, wherever items lie whole.
 #[test]
 fn where_no_node_is_full_items_are_divided_and_not_moved() {
