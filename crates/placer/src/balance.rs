@@ -4,7 +4,9 @@ use crate::Lies;
 use crate::decide::Placer;
 use crate::decision::{Decision, Reason};
 use crate::group::Scene;
-use crate::limits::{AS_GOOD, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN};
+use crate::limits::{
+    AS_GOOD, COOLEST, FURTHER_GAIN_MIN, GAIN_MIN, HORIZON_PERIODS, LARGEST, PLANS_MAX, STEP_MIN, UNBALANCED_MIN,
+};
 use crate::memory::Room;
 use crate::plan::{Loads, Place, is_hotter};
 
@@ -14,7 +16,8 @@ impl Placer {
     ///
     /// What helps by itself is done first, as long as something does. Where all of that leaves a node hot, each of the
     /// largest items on hot nodes is divided first, and then several, which may make others hot, and then as before:
-    /// the best end counts.
+    /// the best end counts. What is moved takes its time, so of ends that are as good one counts that makes no node
+    /// clearly hotter on the way than the hottest is now.
     pub(crate) fn balance(&mut self, scene: &Scene, loads: Loads, least: f64) -> Vec<Decision> {
         let (before, node, mean) = (loads.peak(), loads.hottest(), loads.mean());
         let mut plans = vec![self.plan(scene, (&loads, least), Vec::new())];
@@ -35,10 +38,14 @@ impl Placer {
         let bytes_of = |places: &[Place]| places.iter().map(|place| scene.items[place.item].bytes).sum::<u64>();
         let ranges_of = |places: &[Place]| places.iter().map(|place| place.to.len()).sum::<usize>();
         let as_good = plans.into_iter().filter(|plan| peak(plan) <= (1.0 + AS_GOOD) * best);
-        let order = |plan: &(Vec<Place>, Loads)| (ranges_of(&plan.0), bytes_of(&plan.0));
-        let Some((places, after)) = as_good.min_by_key(order) else { return Vec::new() };
+        let ordered = as_good.map(|(places, after)| (in_order(scene, &loads, &places), after));
+        let order = |plan: &(Ordered, Loads)| (plan.0.is_hot, ranges_of(&plan.0.places), bytes_of(&plan.0.places));
+        let Some((Ordered { places, is_hot }, after)) = ordered.min_by_key(order) else { return Vec::new() };
         let gained = (before - after.peak()) * HORIZON_PERIODS * scene.seconds;
-        let wanted = GAIN_MIN * least + FURTHER_GAIN_MIN * places.len().saturating_sub(1) as f64;
+        // What makes nodes hot does so for as long as each single item takes.
+        let single = places.iter().map(|place| scene.members[place.item].len()).sum();
+        let further = if is_hot { single } else { places.len() }.saturating_sub(1);
+        let wanted = GAIN_MIN * least + FURTHER_GAIN_MIN * further as f64;
         if after.peak() > (1.0 - wanted) * before || gained < cost(bytes_of(&places), scene) {
             return Vec::new();
         }
@@ -187,6 +194,45 @@ impl Placer {
         });
         of.filter(|place| place.to != *from && self.may_go(scene, place.item, &place.to)).collect()
     }
+}
+
+/// The steps of a plan in the order in which they are done.
+struct Ordered {
+    places: Vec<Place>,
+    /// Whether a node is hotter on the way than the hottest is now, by [`UNBALANCED_MIN`] of it.
+    is_hot: bool,
+}
+
+/// The steps of a plan so that no node is hot on the way, as far as that can be: what leaves nodes coolest comes first.
+fn in_order(scene: &Scene, loads: &Loads, places: &[Place]) -> Ordered {
+    let nodes = 0..scene.nodes.len();
+    let now: Vec<f64> = nodes.map(|node| loads.utilisation(node)).collect();
+    let changes: Vec<Vec<f64>> = places.iter().map(|place| loads.change(place)).collect();
+    let peak_with =
+        |now: &[f64], step: usize| now.iter().zip(&changes[step]).map(|(of, change)| of + change).fold(0.0, f64::max);
+    let add = |now: &mut [f64], step: usize| now.iter_mut().zip(&changes[step]).for_each(|(of, change)| *of += change);
+    let (mut left, mut ordered): (Vec<usize>, Vec<usize>) = ((0..places.len()).collect(), Vec::new());
+    let mut then = now.clone();
+    while !left.is_empty() {
+        let order = |a: &usize, b: &usize| peak_with(&then, left[*a]).total_cmp(&peak_with(&then, left[*b]));
+        let Some(coolest) = (0..left.len()).min_by(order) else { break };
+        let step = left.remove(coolest);
+        add(&mut then, step);
+        ordered.push(step);
+    }
+    let in_order = |steps: &[usize]| -> Vec<Place> { steps.iter().map(|step| places[*step].clone()).collect() };
+    // What is moved first may be what makes room for others.
+    if !Room::new(&scene.nodes).is_enough_for(scene, &in_order(&ordered)) {
+        ordered.sort_unstable();
+    }
+    let most = (1.0 + UNBALANCED_MIN) * loads.peak();
+    let mut then = now;
+    let is_above = |step: &usize| {
+        let peak = peak_with(&then, *step);
+        add(&mut then, *step);
+        peak > most
+    };
+    Ordered { is_hot: ordered.iter().any(is_above), places: in_order(&ordered) }
 }
 
 /// Seconds of a node's memory that moving so much takes: it is read and written.

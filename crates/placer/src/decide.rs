@@ -3,10 +3,10 @@
 use crate::copies;
 use crate::decision::{Copies, Decision, Reason};
 use crate::group::Scene;
-use crate::history::History;
+use crate::history::{History, Resource};
 use crate::limits::{
-    BUSY_MIN, CHANCE_ERRORS, FULL_MIN, ITEMS_MAX, SLIGHT_MIN, SLIGHT_PERIODS, STRONG_MIN, UNBALANCED_MIN,
-    UNBALANCED_PERIODS,
+    BUSY_MIN, CHANCE_ERRORS, FULL_MIN, ITEMS_MAX, SLIGHT_MIN, SLIGHT_PERIODS, SMOOTHED_PERIODS, STRONG_MIN,
+    UNBALANCED_MIN, UNBALANCED_PERIODS,
 };
 use crate::memory::{Memory, Room};
 use crate::plan::{Loads, Place, is_hotter};
@@ -15,10 +15,12 @@ use crate::trial::Trial;
 use crate::undo::{Moved, Undo};
 use crate::{Item, ItemId, Lies, Observation};
 
-/// What tells a slight imbalance from chance: of a node in windows of [`SLIGHT_PERIODS`] in a row, in each of which it
-/// was hotter than the mean.
+/// What tells a slight imbalance from chance: of a node in windows of [`SLIGHT_PERIODS`] in a row, in which it was
+/// hotter than the mean on the whole. In some it may have been cooler: of a node that is a little hotter chance makes
+/// that as well.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
+    windows: f64,
     /// By how much, in all, as parts of the mean; and the variance of that by chance.
     excess: f64,
     variance: f64,
@@ -26,14 +28,16 @@ struct Evidence {
 
 impl Evidence {
     fn add(&mut self, excess: f64, error: f64) {
-        *self = match excess > SLIGHT_MIN {
-            true => Evidence { excess: self.excess + excess, variance: self.variance + error * error },
-            false => Evidence::default(),
+        let next = Evidence {
+            windows: self.windows + 1.0,
+            excess: self.excess + excess,
+            variance: self.variance + error * error,
         };
+        *self = if next.excess > 0.0 { next } else { Evidence::default() };
     }
 
     fn is_enough(&self) -> bool {
-        self.excess > CHANCE_ERRORS * self.variance.sqrt() && self.excess > SLIGHT_MIN
+        self.excess > CHANCE_ERRORS * self.variance.sqrt() && self.excess > SLIGHT_MIN * self.windows
     }
 }
 
@@ -211,7 +215,9 @@ impl Placer {
         }
         // Also where nothing helps: what has to be tried is tried again after as many periods.
         self.unbalanced = 0;
-        let (scene, loads) = self.scene(observation, loads);
+        let (scene, mut loads) = self.scene(observation, loads);
+        let reads = self.reads(&scene, SMOOTHED_PERIODS, &|item| self.history.load(item, Resource::Memory));
+        loads.without_chance(&reads);
         self.balance(&scene, loads, UNBALANCED_MIN)
     }
 
@@ -225,28 +231,32 @@ impl Placer {
         }
         self.slightly = (0, 0);
         let loads = Loads::mean_of(observation, &self.history);
-        if 2 * seen < periods || !is_hotter(&loads, SLIGHT_MIN) {
+        if 2 * seen < periods {
             self.evidence.clear();
             return Vec::new();
         }
-        let (scene, loads) = self.scene(observation, &loads);
-        if !self.is_no_chance(&scene, &loads) {
+        let (scene, mut loads) = self.scene(observation, &loads);
+        let reads = self.reads(&scene, f64::from(SLIGHT_PERIODS), &|item| self.history.read(item).all);
+        if !self.is_no_chance(&loads, &reads) || !is_hotter(&loads, SLIGHT_MIN) {
             return Vec::new();
         }
+        loads.without_chance(&reads);
         self.balance(&scene, loads, SLIGHT_MIN)
     }
 
-    /// Whether what was seen of a node in some windows of [`SLIGHT_PERIODS`] in a row is more than chance makes.
-    fn is_no_chance(&mut self, scene: &Scene, loads: &Loads) -> bool {
-        let seconds = f64::from(SLIGHT_PERIODS) * scene.seconds;
-        // A statement reads all of an item at most.
-        let reads = |group: usize| {
-            let members = scene.members[group].iter();
-            let read: f64 = members.map(|member| self.history.read(member.id).all).sum();
-            read * seconds / scene.items[group].bytes.max(1) as f64
+    /// How often each group was read in so many periods at least, by what was read of its items per second: a statement
+    /// reads all of an item at most.
+    fn reads(&self, scene: &Scene, periods: f64, per_second: &dyn Fn(ItemId) -> f64) -> Vec<f64> {
+        let of_group = |group: usize| {
+            let read: f64 = scene.members[group].iter().map(|member| per_second(member.id)).sum();
+            read * periods * scene.seconds / scene.items[group].bytes.max(1) as f64
         };
-        let reads: Vec<f64> = (0..scene.items.len()).map(reads).collect();
-        let found = loads.excess(&reads);
+        (0..scene.items.len()).map(of_group).collect()
+    }
+
+    /// Whether what was seen of a node in some windows of [`SLIGHT_PERIODS`] in a row is more than chance makes.
+    fn is_no_chance(&mut self, loads: &Loads, reads: &[f64]) -> bool {
+        let found = loads.excess(reads);
         self.evidence.resize(found.len(), Evidence::default());
         for (evidence, (excess, error)) in self.evidence.iter_mut().zip(found) {
             evidence.add(excess, error);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::limits::{
-    CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS, SMOOTHING,
-    TOGETHER_MIN, WRITTEN_MIN,
+    APART_BELOW, CHANGED, COLD_MAX, COLD_PERIODS, REMEMBERED_PERIODS, REST_PERIODS, RETURN_PERIODS, SLIGHT_PERIODS,
+    SMOOTHING, TOGETHER_MIN, WRITTEN_MIN,
 };
 use crate::{Item, ItemId, Lies, Node, Observation};
 
@@ -55,12 +55,21 @@ struct Known {
 struct Together {
     bytes: f64,
     read: f64,
+    /// Whether they are one to who decides: see [`APART_BELOW`].
+    is_one: bool,
 }
 
 impl Together {
+    fn new(bytes: f64, read: f64) -> Together {
+        let new = Together { bytes, read, is_one: false };
+        Together { is_one: new.share() >= TOGETHER_MIN, ..new }
+    }
+
     fn add(&mut self, bytes: f64, read: f64) {
         let keep = 1.0 - 1.0 / f64::from(SLIGHT_PERIODS);
         (self.bytes, self.read) = (keep * self.bytes + bytes, keep * self.read + read);
+        let share = self.share();
+        self.is_one = share >= TOGETHER_MIN || self.is_one && share >= APART_BELOW;
     }
 
     fn share(&self) -> f64 {
@@ -94,7 +103,7 @@ impl History {
     /// Pairs of items, by their places, that are read together.
     pub(crate) fn together(&self, observation: &Observation) -> Vec<(usize, usize)> {
         let place = |id: &ItemId| observation.items.iter().position(|item| item.id == *id);
-        let pairs = self.together.iter().filter(|(_, known)| known.share() >= TOGETHER_MIN);
+        let pairs = self.together.iter().filter(|(_, known)| known.is_one);
         pairs.filter_map(|((a, b), _)| Some((place(a)?, place(b)?))).collect()
     }
 
@@ -115,7 +124,7 @@ impl History {
             known.share() > TOGETHER_MIN / 16.0
         });
         for ((a, b), bytes) in seen {
-            self.together.insert((a, b), Together { bytes, read: read[&a] + read[&b] });
+            self.together.insert((a, b), Together::new(bytes, read[&a] + read[&b]));
         }
     }
 

@@ -17,6 +17,7 @@
 //! ranges is computed at once, for each further range would move all the others again.
 
 mod balance;
+mod chance;
 mod copies;
 mod decide;
 mod decision;

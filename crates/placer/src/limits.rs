@@ -44,6 +44,11 @@ pub const AS_GOOD: f64 = 0.02;
 /// Two items are read *together* where so much of what is read of either is read by tasks that read both.
 pub const TOGETHER_MIN: f64 = 0.5;
 
+/// And until less than this of it is. Columns of which each is read with the one before it and the one behind it are
+/// half read with either: by chance some pairs would be one and others not, other ones each time, and what is moved then
+/// goes apart from what it is read with.
+pub(crate) const APART_BELOW: f64 = TOGETHER_MIN / 2.0;
+
 /// Below this part of what all nodes have, in the mean, a load that is not strongly unbalanced leaves them *idle* at
 /// times: statements wait for one node while another has nothing to do, as items that lie whole on one node each make
 /// it where few statements are on their way (VLDB 2015, sections 6.1.2 and 6.1.4: ranges gain at low concurrency, and
@@ -156,6 +161,9 @@ pub const WRITTEN_MIN: f64 = 0.001;
 
 /// How much of an old period's load counts in the next one's: two periods make half of the picture.
 pub const SMOOTHING: f64 = 0.5;
+
+/// A mean over equally many periods would be as sure as one that is smoothed so.
+pub(crate) const SMOOTHED_PERIODS: f64 = (1.0 + SMOOTHING) / (1.0 - SMOOTHING);
 
 /// A decision is remembered as wrong for so long, when its user undid it.
 pub const REMEMBERED_PERIODS: u64 = 10_000;

@@ -1,5 +1,6 @@
 //! Loads of nodes as they are, and as they would be.
 
+use crate::chance;
 use crate::history::{History, Resource};
 use crate::limits::{AS_GOOD, BUSY_MIN, FULL_MIN};
 use crate::{Item, ItemId, Lies, Node, Observation};
@@ -55,9 +56,14 @@ impl Loads {
         Loads { of_items: groups.iter().map(of_group).collect(), ..self.clone() }
     }
 
-    /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing.
+    /// As seen: smoothed loads, divided as the last period's were, or as the item lies where that read nothing. Of the
+    /// time of cpus what they waited for their node's memory is taken off, as far as it can be seen.
     fn of(observation: &Observation, load: &dyn Fn(ItemId, Resource) -> f64, resource: Resource) -> Loads {
         let nodes = observation.nodes.len();
+        let waits = match resource {
+            Resource::Memory => vec![1.0; nodes],
+            Resource::Cpus => waits(observation),
+        };
         let of_item = |item: &Item| -> Vec<f64> {
             let load = load(item.id, resource);
             let seen: Vec<f64> = match resource {
@@ -77,7 +83,10 @@ impl Loads {
             Resource::Memory => node.bandwidth,
             Resource::Cpus => node.cpus,
         };
-        let of_items: Vec<Vec<f64>> = observation.items.iter().map(of_item).collect();
+        let mut of_items: Vec<Vec<f64>> = observation.items.iter().map(of_item).collect();
+        for of_item in &mut of_items {
+            of_item.iter_mut().zip(&waits).for_each(|(load, waits)| *load /= waits);
+        }
         let of_nodes = (0..nodes).map(|node| of_items.iter().map(|of| of[node]).sum()).collect();
         Loads { capacity: observation.nodes.iter().map(capacity).collect(), of_nodes, of_items }
     }
@@ -125,6 +134,23 @@ impl Loads {
             ((self.utilisation(node) - mean) / mean, variance.sum::<f64>().sqrt() / mean)
         };
         (0..self.capacity.len()).map(of_node).collect()
+    }
+
+    /// Items get what items like them take, as far as they differ by chance: `reads` is how often each has been read at
+    /// least. What looks largest among equals was drawn most often, and a plan that goes by that moves too little. What
+    /// each node gives in all stays, which is known better.
+    pub(crate) fn without_chance(&mut self, reads: &[f64]) {
+        let expected = chance::expected(reads);
+        let likely: Vec<f64> = reads
+            .iter()
+            .zip(&expected)
+            .map(|(reads, likely)| if *reads > 0.0 { likely / reads } else { 1.0 })
+            .collect();
+        for (node, given) in self.of_nodes.iter().enumerate() {
+            let of_likely: f64 = self.of_items.iter().zip(&likely).map(|(of, likely)| of[node] * likely).sum();
+            let kept = if of_likely > 0.0 { given / of_likely } else { 1.0 };
+            self.of_items.iter_mut().zip(&likely).for_each(|(of, likely)| of[node] *= likely * kept);
+        }
     }
 
     /// What an item takes of the resource per second.
@@ -205,6 +231,16 @@ impl Loads {
         peak
     }
 
+    /// How much more of what it has each node gives with an item somewhere else.
+    pub(crate) fn change(&self, place: &Place) -> Vec<f64> {
+        let there = divided(self.load(place.item), &place.to, self.capacity.len());
+        let change = |node: usize| match self.capacity[node] {
+            0.0 => 0.0,
+            capacity => (there[node] - self.of_items[place.item][node]) / capacity,
+        };
+        (0..self.capacity.len()).map(change).collect()
+    }
+
     /// With an item somewhere else.
     pub(crate) fn put(&mut self, item: usize, to: &[usize]) {
         let load = self.of_items[item].iter().sum();
@@ -214,6 +250,30 @@ impl Loads {
         }
         self.of_items[item] = new;
     }
+}
+
+/// By node, how many times as long cpus take there for what other nodes do faster: they wait for its memory. Items that
+/// lie on several nodes show it, of which the same is read everywhere; where none does, nothing is known.
+///
+/// A node whose memory gives all that it can keeps its cpus busy whatever they have to do, and one beside it that has
+/// a tenth less to give seems half idle: what is decided by that puts far too much there.
+fn waits(observation: &Observation) -> Vec<f64> {
+    let nodes = observation.nodes.len();
+    let (mut takes, mut least_takes) = (vec![0.0; nodes], vec![0.0; nodes]);
+    for item in &observation.items {
+        let read: Vec<usize> = (0..nodes).filter(|node| item.served[*node] > 0 && item.busy[*node] > 0.0).collect();
+        if read.len() < 2 {
+            continue;
+        }
+        let per_byte = |node: usize| item.busy[node] / item.served[node] as f64;
+        let least = read.iter().map(|node| per_byte(*node)).fold(f64::INFINITY, f64::min);
+        for node in read {
+            takes[node] += item.busy[node];
+            least_takes[node] += least * item.served[node] as f64;
+        }
+    }
+    let waits = |(takes, least): (f64, &f64)| if *least > 0.0 { (takes / least).max(1.0) } else { 1.0 };
+    takes.into_iter().zip(&least_takes).map(waits).collect()
 }
 
 /// Whether some node is hotter than the mean by more than that, as a part of it, and busy.

@@ -346,6 +346,45 @@ fn idle_nodes_are_tried_out_once() {
     }
 }
 
+/// Divided, statements take twice as long: that is known as soon as anything may go back.
+#[test]
+fn a_trial_that_loses_much_ends_soon() {
+    let mut machine = Machine::new(vec![1e9; 4], &[1.0; 4]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    let half = 0.5 * machine.throughput();
+    let (mut began, mut ended) = (None, None);
+    for period in 0..100 {
+        let is_whole = machine.items.iter().all(|item| item.lies.len() == 1);
+        let rate = if is_whole { half } else { 0.5 * half };
+        let decisions = placer.decide(&machine.observe(rate, &mut random));
+        machine.carry_out(&decisions);
+        for of in decisions {
+            match of.reason {
+                Reason::DidNotHelp => ended = ended.or(Some(period)),
+                _ => began = began.or(Some(period)),
+            }
+        }
+    }
+    assert_eq!(ended.zip(began).map(|(ended, began)| ended - began), Some(RETURN_PERIODS), "{began:?} {ended:?}");
+}
+
+/// A hot node and a full one change items: what leaves the hot one goes first.
+#[test]
+fn what_cools_nodes_is_done_first() {
+    // Two large ones and two small ones on the first node, the others have nothing.
+    let mut machine = Machine::new(vec![1e9; 3], &[4.0, 4.0, 1.0, 1.0, 1.0, 1.0]);
+    machine.items.iter_mut().for_each(|item| item.lies = vec![0]);
+    let decided = machine.clone().run(&mut Placer::default(), 4, &mut Random::new(1));
+    let peak = |machine: &Machine| 1e9 / machine.throughput();
+    let mut before = peak(&machine);
+    assert!(decided.len() >= 2, "{decided:?}");
+    for (_, decision) in decided {
+        machine.carry_out(&[decision]);
+        assert!(peak(&machine) <= before, "on the way no node gets hotter");
+        before = peak(&machine);
+    }
+}
+
 /// Random machines and loads: what is reached is at least 95% of the best placement that does not change, in few
 /// periods, and then nothing moves any more, back least of all.
 #[test]

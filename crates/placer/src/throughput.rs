@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{BUSY_MIN, FULL_MIN, TRIAL_PERIODS, TRIAL_SHIFT_MAX, USED_SHIFT_MAX};
+use crate::limits::{BUSY_MIN, FULL_MIN, TRIAL_PERIODS, TRIAL_SHIFT_MAX, UNDO_ERRORS, UNDO_LOSS_MIN, USED_SHIFT_MAX};
 use crate::plan::Loads;
 use crate::{ItemId, Observation};
 
@@ -114,9 +114,15 @@ impl Throughput {
         moved.sum::<f64>() / 2.0 < TRIAL_SHIFT_MAX
     }
 
+    /// Whether clearly less is read than before.
+    pub(crate) fn has_lost(&self, before: &Before) -> bool {
+        let loss = before.read - self.read;
+        loss > UNDO_LOSS_MIN * before.read && loss > UNDO_ERRORS * self.error(before)
+    }
+
     /// The standard error of the difference between what is read now and before, in bytes per second, by how much
     /// periods differ now.
-    pub(crate) fn error(&self, before: &Before) -> f64 {
+    fn error(&self, before: &Before) -> f64 {
         (self.variance / counted(self.periods) + self.variance / counted(before.periods)).sqrt()
     }
 }

@@ -43,10 +43,14 @@ impl Trial {
     /// What is to go back, once it is known that a trial did not help.
     pub(crate) fn failed(&mut self, throughput: &mut Throughput, history: &History) -> Vec<Moved> {
         let Some(tried) = &self.tried else { return Vec::new() };
-        if history.period() < tried.before.period + RETURN_PERIODS.max(u64::from(TRIAL_PERIODS)) {
+        let seen = history.period().saturating_sub(tried.before.period);
+        let is_same = throughput.is_same_load(&tried.before);
+        // Whether it gains takes long to see, that it loses much does not.
+        let is_over = seen >= RETURN_PERIODS.max(u64::from(TRIAL_PERIODS));
+        let has_lost = seen >= RETURN_PERIODS && is_same && throughput.has_lost(&tried.before);
+        if !is_over && !has_lost {
             return Vec::new();
         }
-        let is_same = throughput.is_same_load(&tried.before);
         let least = 1.0 + TRIAL_GAIN_MIN * tried.share;
         let has_failed = is_same && throughput.read() < least * tried.before.read;
         let tried = self.tried.take();

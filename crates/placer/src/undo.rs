@@ -1,7 +1,7 @@
 //! Plans after which clearly less is read than before go back.
 //!
 //! What a plan for a hot node predicts is what nodes would give; what statements get of it is seen afterwards. Where
-//! the load is the same and less is read, by [`UNDO_LOSS_MIN`] and well beyond what periods differ by, all of the plan
+//! the load is the same and less is read, by [`crate::limits::UNDO_LOSS_MIN`] and well beyond what periods differ by, all of the plan
 //! goes back, and is not decided again with this load. Less may be read for another reason, fewer clients say: then
 //! going back does not help, the plan is allowed again, and its items are not watched any more.
 //!
@@ -10,9 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{
-    LOST_MAX, PLAN_GAIN_MIN, REMEMBERED_PERIODS, UNBALANCED_PERIODS, UNDO_ERRORS, UNDO_LOSS_MIN, UNDO_PERIODS,
-};
+use crate::limits::{LOST_MAX, PLAN_GAIN_MIN, REMEMBERED_PERIODS, UNBALANCED_PERIODS, UNDO_PERIODS};
 use crate::throughput::{Before, Throughput};
 use crate::{Decision, ItemId};
 
@@ -74,11 +72,9 @@ impl Undo {
         let read = throughput.read();
         match self.watched.take() {
             Some(Watched::Plan(before, items)) if throughput.is_same_load(&before) => {
-                let loss = before.read - read;
-                let is_clear = loss > UNDO_LOSS_MIN * before.read && loss > UNDO_ERRORS * throughput.error(&before);
-                if !is_clear {
+                if !throughput.has_lost(&before) {
                     // What gained nothing stays, but more of the same gains nothing either.
-                    if -loss < PLAN_GAIN_MIN * before.read {
+                    if read - before.read < PLAN_GAIN_MIN * before.read {
                         self.remember(before);
                     }
                     return nothing;

@@ -1,4 +1,4 @@
-//! Items that somebody placed like each other.
+//! Items that somebody placed like each other, or that are read with each other.
 
 use super::*;
 
@@ -39,4 +39,30 @@ fn what_is_alike_stays_where_a_user_placed_one_of_it() {
     machine.items.iter_mut().for_each(|item| (item.lies, item.like) = (vec![0], Some(1)));
     machine.items[1].is_users = true;
     assert_eq!(machine.run(&mut Placer::default(), 40, &mut Random::new(1)), []);
+}
+
+/// Four columns of a table, each half read with the one before it and half with the one behind: a little more or less by
+/// chance. They stay one.
+#[test]
+fn neighbours_in_a_chain_stay_together() {
+    let mut machine = Machine::new(vec![1e9; 2], &[1.0; 8]);
+    machine.items.iter_mut().enumerate().for_each(|(place, item)| item.lies = vec![place / 4]);
+    let (mut placer, mut random) = (Placer::default(), Random::new(1));
+    for period in 0..40 {
+        let mut observation = machine.observe(f64::INFINITY, &mut random);
+        let read = observation.items[0].served[0];
+        // At first all are seen to be one; then chance has it that two pairs are less than half read together.
+        let share = |pair: usize| if period < 4 || pair.is_multiple_of(2) { 0.55 } else { 0.42 };
+        observation.together =
+            (0..4).map(|place| (place, (place + 1) % 4, (2.0 * share(place) * read as f64) as u64)).collect();
+        placer.decide(&observation);
+        let together = placer.history.together(&observation);
+        assert_eq!(together.len(), 4, "period {period}: {together:?}");
+    }
+    for _ in 0..60 {
+        let mut observation = machine.observe(f64::INFINITY, &mut random);
+        observation.together = vec![(0, 1, observation.items[0].served[0] / 4)];
+        placer.decide(&observation);
+    }
+    assert_eq!(placer.history.together(&machine.observe(f64::INFINITY, &mut random)), [], "they are read apart now");
 }
