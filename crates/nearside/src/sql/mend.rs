@@ -139,6 +139,7 @@ impl VisitorMut for Mend {
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
         call_substr(expr);
+        name_fields(expr);
         give_ends(expr);
         slice_dimensions(expr);
         match spell_out(expr).and_then(|()| call_overlaps(expr)).and_then(|()| similar::write_out(expr)) {
@@ -171,6 +172,17 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `(row).field` is `(row)['field']`.
+fn name_fields(expr: &mut ast::Expr) {
+    let ast::Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain {
+        if let ast::AccessExpr::Dot(ast::Expr::Identifier(name)) = access {
+            let index = ast::Expr::value(Value::SingleQuotedString(normalised(name.clone())));
+            *access = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
+        }
     }
 }
 

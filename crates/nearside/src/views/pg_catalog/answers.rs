@@ -161,6 +161,7 @@ impl Answers for OfCatalog {
                     _ => Fact::Null,
                 }
             }
+            "pg_get_functiondef" => number(args).and_then(|oid| made_functions::statement(oid, &self.world())).into(),
             "pg_get_function_result" | "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
                 number(args).and_then(|oid| made_functions::told(question, oid, &self.world())).into()
             }
@@ -192,7 +193,8 @@ impl Answers for OfCatalog {
                 Fact::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
             }
             "pg_collation_for" => "\"C\"".into(),
-            // Rules, triggers, partitions, signatures of functions: there are none, or nothing is told of them.
+            // Rules, triggers, partitions, signatures of functions, how often indexes were used: there are none, or
+            // nothing is told of them.
             _ => Fact::Null,
         })
     }

@@ -71,6 +71,33 @@ pub(super) fn pg_proc(mut rows: Vec<Row>, world: &World<'_>) -> Vec<Row> {
     rows
 }
 
+/// The statement that makes one, as PostgreSQL writes it.
+pub(super) fn statement(number: i64, world: &World<'_>) -> Option<String> {
+    let (key, entry) = world.state.made_functions().find(|(_, entry)| i64::from(entry.of.oid()) == number)?;
+    let of = &entry.of;
+    let arguments = told("pg_get_function_arguments", number, world)?;
+    let result = told("pg_get_function_result", number, world)?;
+    let volatility = match of.volatility {
+        'i' => " IMMUTABLE",
+        's' => " STABLE",
+        _ => "",
+    };
+    let strict = if of.is_strict { " STRICT" } else { "" };
+    let words = format!("{volatility}{strict}");
+    let words = if words.is_empty() { words } else { format!("{words}\n") };
+    // A tag that does not stand in the text.
+    let mut tag = "$function$".to_string();
+    while of.text().contains(&tag) {
+        tag.insert_str(tag.len() - 1, "x");
+    }
+    Some(format!(
+        "CREATE OR REPLACE FUNCTION {}.{}({arguments})\n RETURNS {result}\n LANGUAGE sql\n{words}AS {tag}{}{tag}\n",
+        ident(&key.schema),
+        ident(called(key)),
+        of.text()
+    ))
+}
+
 /// What a function of `pg_catalog` says of one.
 pub(super) fn told(question: &str, number: i64, world: &World<'_>) -> Option<String> {
     let (_, entry) = world.state.made_functions().find(|(_, entry)| i64::from(entry.of.oid()) == number)?;
