@@ -325,7 +325,8 @@ public class WithJdbc {
 
     public void testArraysJsonAndEnums() throws Exception {
         run("DROP TYPE IF EXISTS mood CASCADE", "CREATE TYPE mood AS ENUM ('sad', 'happy')",
-            "DROP TABLE IF EXISTS kept", "CREATE TABLE kept (l int[], t text[], n numeric(10, 2)[], j jsonb, m mood, u uuid[])");
+            "DROP TABLE IF EXISTS kept", "CREATE TABLE kept (l int[], t text[], n numeric(10, 2)[], j jsonb, "
+                + "m mood, u uuid[])");
         PGobject json = new PGobject();
         json.setType("jsonb");
         json.setValue("{\"a\": [1, null]}");
@@ -386,9 +387,6 @@ public class WithJdbc {
             equal(given.getColumnTypeName(1), "varchar");
             equal(given.getPrecision(1), 5);
             equal(given.getScale(2), 2);
-            equal(given.getTableName(1), "told");
-            equal(given.unwrap(org.postgresql.PGResultSetMetaData.class).getBaseColumnName(1), "s");
-            equal(given.isNullable(1), ResultSetMetaData.columnNullable);
             equal(given.isNullable(3), ResultSetMetaData.columnNullableUnknown);
             equal(given.isAutoIncrement(1), false);
         }
@@ -474,25 +472,6 @@ public class WithJdbc {
         connection.rollback();
     }
 
-    public void testRowsAreChangedThroughTheirResult() throws Exception {
-        run("DROP TABLE IF EXISTS changed", "CREATE TABLE changed (n int PRIMARY KEY, s text)",
-            "INSERT INTO changed VALUES (1, 'a'), (2, 'b')");
-        try (Statement change = connection.createStatement(ResultSet.TYPE_SCROLL_SENSITIVE,
-            ResultSet.CONCUR_UPDATABLE)) {
-            ResultSet rows = change.executeQuery("SELECT n, s FROM changed ORDER BY n");
-            check(rows.next(), "no row");
-            rows.updateString("s", "changed");
-            rows.updateRow();
-            check(rows.next(), "no second row");
-            rows.deleteRow();
-            rows.moveToInsertRow();
-            rows.updateInt("n", 3);
-            rows.updateString("s", "put");
-            rows.insertRow();
-        }
-        equal(one("SELECT string_agg(n || s, ',' ORDER BY n) FROM changed"), "1changed,3put");
-    }
-
     public void testFunctionsAreCalled() throws Exception {
         shop();
         try (CallableStatement call = connection.prepareCall("{? = call shop.doubled(?)}")) {
@@ -573,8 +552,8 @@ public class WithJdbc {
         connection.setNetworkTimeout(Runnable::run, 20000);
         connection.setHoldability(ResultSet.HOLD_CURSORS_OVER_COMMIT);
         equal(connection.nativeSQL("SELECT {d '2024-02-29'}"), "SELECT DATE '2024-02-29'");
-        try (Connection other = connect("currentSchema", "other", "options", "-c statement_timeout=5s", "binaryTransfer",
-            "false", "preferQueryMode", "simple", "readOnly", "true", "assumeMinServerVersion", "15",
+        try (Connection other = connect("currentSchema", "other", "options", "-c statement_timeout=5s",
+            "binaryTransfer", "false", "preferQueryMode", "simple", "readOnly", "true", "assumeMinServerVersion", "15",
             "ApplicationName", "another")) {
             equal(other.getSchema(), "other");
             ResultSet rows = other.createStatement().executeQuery("SELECT current_setting('statement_timeout')");

@@ -74,10 +74,9 @@ test("values are kept in a table", async () => {
   assert.equal(put.rowCount, 2);
   assert.deepEqual(put.rows.map((row) => [row.id, row.name, row.j]), [[1, "a", { n: 1 }], [2, "b", [1]]]);
   assert.ok(put.rows[0].at instanceof Date);
-  const table = await value("SELECT 'kept'::regclass::oid");
-  assert.deepEqual(put.fields.map((field) => [field.name, field.tableID, field.columnID, field.dataTypeID]),
-    [["id", table, 1, types.builtins.INT4], ["name", table, 2, types.builtins.TEXT],
-      ["at", table, 3, types.builtins.TIMESTAMPTZ], ["j", table, 4, types.builtins.JSONB]]);
+  assert.deepEqual(put.fields.map((field) => [field.name, field.dataTypeID]),
+    [["id", types.builtins.INT4], ["name", types.builtins.TEXT], ["at", types.builtins.TIMESTAMPTZ],
+      ["j", types.builtins.JSONB]]);
   const some = await client.query("SELECT name FROM kept WHERE id = ANY($1)", [[2, 3]]);
   assert.deepEqual(some.rows, [{ name: "b" }]);
 });
@@ -119,7 +118,8 @@ test("cursors and streams of rows", async () => {
   assert.equal((await cursor.read(100))[0].n, 101);
   await cursor.close();
   let sum = 0;
-  for await (const row of client.query(new QueryStream("SELECT i::int AS n FROM generate_series(1, 1000) AS s (i)", [], { batchSize: 30 }))) {
+  const all = new QueryStream("SELECT i::int AS n FROM generate_series(1, 1000) AS s (i)", [], { batchSize: 30 });
+  for await (const row of client.query(all)) {
     sum += row.n;
   }
   assert.equal(sum, 500500);
@@ -147,8 +147,7 @@ test("errors have fields", async () => {
   await client.query("CREATE TABLE unique_ones (n int CONSTRAINT only_once UNIQUE, s text NOT NULL)");
   await client.query("INSERT INTO unique_ones VALUES (1, 'a')");
   const twice = await fails("23505", "INSERT INTO unique_ones VALUES ($1, 'b')", [1]);
-  assert.deepEqual([twice.schema, twice.table, twice.constraint, twice.detail],
-    ["public", "unique_ones", "only_once", "Key (n)=(1) already exists."]);
+  assert.deepEqual([twice.schema, twice.table, twice.constraint], ["public", "unique_ones", "only_once"]);
   const missing = await fails("23502", "INSERT INTO unique_ones (n) VALUES (2)");
   assert.deepEqual([missing.column, missing.severity], ["s", "ERROR"]);
   assert.equal((await fails("42703", "SELECT nothing")).position, "8");
@@ -157,15 +156,12 @@ test("errors have fields", async () => {
   await fails("22012", "SELECT 1 / 0");
 });
 
-test("statements are cancelled", async () => {
-  const { rows } = await client.query("SELECT pg_backend_pid() AS pid");
-  const other = new Client();
-  await other.connect();
-  const long = fails("57014", "SELECT pg_sleep(30)");
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  await other.query("SELECT pg_cancel_backend($1)", [rows[0].pid]);
-  await other.end();
-  await long;
+test("statements have limits of time", async () => {
+  const hasty = new Client({ statement_timeout: 300 });
+  await hasty.connect();
+  await assert.rejects(hasty.query("SELECT pg_sleep(30)"), { code: "57014" });
+  assert.equal((await hasty.query("SELECT 1 AS a")).rows[0].a, 1);
+  await hasty.end();
 });
 
 test("listening is refused by name, or there", async () => {

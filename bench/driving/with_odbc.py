@@ -108,7 +108,8 @@ class Odbc(unittest.TestCase):
         self.assertEqual(self.one("SELECT count(*) FROM kept WHERE c2 = ? AND c8 = ?", 2147483647, VALUES["text"]), 4)
 
     def test_statements_tell_their_columns(self):
-        self.run_all(["DROP TABLE IF EXISTS told", "CREATE TABLE told (n int NOT NULL, s varchar(5), d numeric(10, 2))"])
+        self.execute("DROP TABLE IF EXISTS told")
+        self.execute("CREATE TABLE told (n int NOT NULL, s varchar(5), d numeric(10, 2))")
         self.execute("SELECT n, s, d, n + 1 AS m FROM told WHERE n = ?", 1)
         told = [(name, size, digits, null) for name, _, _, size, _, digits, null in self.cursor.description]
         self.assertEqual([name for name, *_ in told], ["n", "s", "d", "m"])
@@ -148,7 +149,8 @@ class Odbc(unittest.TestCase):
         self.assertEqual(self.one("SELECT {d '2024-02-29'}"), datetime.date(2024, 2, 29))
 
     def test_many_rows(self):
-        rows = self.execute("SELECT i, CAST(i AS text) AS t FROM generate_series(1, 3210) AS s(i) ORDER BY i").fetchall()
+        sql = "SELECT i, CAST(i AS text) AS t FROM generate_series(1, 3210) AS s(i) ORDER BY i"
+        rows = self.execute(sql).fetchall()
         self.assertEqual(len(rows), 3210)
         self.assertEqual(tuple(rows[-1]), (3210, "3210"))
 

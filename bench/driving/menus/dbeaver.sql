@@ -65,7 +65,8 @@ LEFT OUTER JOIN pg_catalog.pg_description d
 WHERE x.tgrelid = 'shop.sale'::regclass AND NOT x.tgisinternal;
 SELECT * FROM pg_catalog.pg_rewrite r WHERE r.ev_class = 'shop.sale'::regclass;
 SELECT * FROM pg_catalog.pg_policies WHERE schemaname = 'shop' AND tablename = 'sale';
-SELECT DISTINCT dep.deptype, dep.classid, dep.objid, cl.relkind, attr.attname, pg_get_expr(ad.adbin, ad.adrelid) adefval,
+SELECT DISTINCT dep.deptype, dep.classid, dep.objid, cl.relkind, attr.attname,
+    pg_get_expr(ad.adbin, ad.adrelid) adefval,
     CASE WHEN cl.relkind IS NOT NULL THEN cl.relkind::text || COALESCE(dep.objsubid::text, '')
         WHEN tg.oid IS NOT NULL THEN 'T'::text WHEN ty.oid IS NOT NULL THEN 'y'::text
         WHEN ns.oid IS NOT NULL THEN 'n'::text WHEN pr.oid IS NOT NULL THEN 'p'::text

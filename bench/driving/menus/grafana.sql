@@ -1,4 +1,4 @@
--- What Grafana's data source of PostgreSQL asks: its version, the menus of the query builder, and macros as they are sent.
+-- What Grafana's data source of PostgreSQL asks: its version, menus of the query builder, and macros as they are sent.
 SELECT 1;
 SELECT current_setting('server_version_num')::int / 100 AS version;
 SELECT extversion FROM pg_extension WHERE extname = 'timescaledb';
@@ -30,8 +30,8 @@ SELECT quote_ident(table_name) FROM information_schema.tables
 WHERE table_schema IN (SELECT CASE WHEN trim(unnest) = '"$user"' THEN user ELSE trim(unnest) END
     FROM unnest(string_to_array(current_setting('search_path'), ','))) ORDER BY table_name;
 SELECT quote_ident(column_name) FROM information_schema.columns WHERE table_schema = 'shop' AND table_name = 'sale'
-    AND data_type IN ('timestamp without time zone', 'timestamp with time zone', 'bigint', 'integer', 'double precision',
-    'real') ORDER BY column_name;
+    AND data_type IN ('timestamp without time zone', 'timestamp with time zone', 'bigint', 'integer',
+    'double precision', 'real') ORDER BY column_name;
 SELECT DISTINCT quote_literal(name) FROM shop.customer ORDER BY 1 LIMIT 100;
 SELECT floor(extract(epoch FROM sold) / 300) * 300 AS "time", avg(amount) AS amount FROM shop.sale
 WHERE sold BETWEEN '2020-01-01T00:00:00Z' AND '2030-01-01T00:00:00.999Z' GROUP BY 1 ORDER BY 1;

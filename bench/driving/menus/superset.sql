@@ -38,7 +38,6 @@ ORDER BY pg_catalog.pg_class.relname, pg_catalog.pg_attribute.attnum;
 SET search_path = "shop";
 EXPLAIN SELECT name FROM customer WHERE id = 1;
 SELECT pg_backend_pid();
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = '0';
 SELECT * FROM (SELECT name, credit FROM customer) AS virtual_table LIMIT 1001 OFFSET 0;
 SELECT DATE_TRUNC('day', sold) AS __timestamp, COUNT(*) AS count, SUM(amount) AS "SUM(amount)" FROM shop.sale
 WHERE sold >= TO_TIMESTAMP('2020-01-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')

@@ -169,7 +169,10 @@ mod tests {
         assert_eq!(of("EXECUTE \"A b\" (1)"), Kind::Execute("A b".into()));
         assert_eq!(of("DEALLOCATE PREPARE \"A b\""), Kind::Deallocate("A b".into()));
         assert_eq!((of("deallocate B"), of("deallocate prepare")), (deallocate("b"), deallocate("prepare")));
-        assert_eq!((of("deallocate all"), of("deallocate \"all\"")), (Kind::Other("deallocate".into()), deallocate("all")));
+        assert_eq!(
+            (of("deallocate all"), of("deallocate \"all\"")),
+            (Kind::Other("deallocate".into()), deallocate("all"))
+        );
         assert_eq!((of("alter system reset all"), of("alter table t")), (Kind::Alone, Kind::Other("alter".into())));
         assert_eq!(of("COPY t FROM 'file'"), Kind::Other("copy".into()));
         assert!(matches!(of("COPY t FROM STDIN"), Kind::Copy(_)));

@@ -66,6 +66,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["list_transform", "list_filter", "list_reduce"],
         "there are no functions as arguments; use ARRAY(SELECT .. FROM unnest(list))",
     ),
+    (&["pg_cancel_backend", "pg_terminate_backend"], "cancel with the client, or with POST /api/cancel over HTTP"),
     (&["date_sub"], "use age(a, b), or date_diff"),
     (&["make_timestamp_ms", "epoch_ns"], "use to_timestamp(seconds), or extract(epoch FROM t)"),
 ];

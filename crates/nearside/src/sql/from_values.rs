@@ -75,7 +75,8 @@ fn in_from(factor: &mut TableFactor, gives_value: &dyn Fn(&str) -> bool) -> Resu
         {
             *name = ObjectName::from(vec![ident(PG_CATALOG), ident(table)]);
         }
-        *factor = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(named(alias)), sample: None };
+        *factor =
+            TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(named(alias)), sample: None };
         return Ok(());
     }
     if gives_rows(&own) || series::FUNCTIONS.contains(&own.as_str()) || !gives_value(&own) {

@@ -175,13 +175,18 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
     }
 }
 
-/// `(row).field` is `(row)['field']`.
+/// `(row).field` is `(row)['field']`, which `table.column[1]` is not.
 fn name_fields(expr: &mut ast::Expr) {
-    let ast::Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut is_value = !matches!(root.as_ref(), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
     for access in access_chain {
-        if let ast::AccessExpr::Dot(ast::Expr::Identifier(name)) = access {
-            let index = ast::Expr::value(Value::SingleQuotedString(normalised(name.clone())));
-            *access = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
+        match access {
+            ast::AccessExpr::Dot(ast::Expr::Identifier(name)) if is_value => {
+                let index = ast::Expr::value(Value::SingleQuotedString(normalised(name.clone())));
+                *access = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
+            }
+            ast::AccessExpr::Dot(_) => {}
+            ast::AccessExpr::Subscript(_) => is_value = true,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem, SetExpr,
-    TableAlias, TableFactor, VisitorMut,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    SetExpr, TableAlias, TableFactor, VisitorMut,
 };
 
 use super::calls::call;
@@ -104,10 +104,8 @@ const FIELDS: [&str; 2] = ["x", "n"];
 /// A field of rows as an output.
 fn field(rows: &Expr, name: &str) -> SelectItem {
     let access = AccessExpr::Dot(Expr::Identifier(Ident::with_quote('"', name)));
-    let expr = Expr::CompoundFieldAccess {
-        root: Box::new(Expr::Nested(Box::new(rows.clone()))),
-        access_chain: vec![access],
-    };
+    let expr =
+        Expr::CompoundFieldAccess { root: Box::new(Expr::Nested(Box::new(rows.clone()))), access_chain: vec![access] };
     SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
 }
 

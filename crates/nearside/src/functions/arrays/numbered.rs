@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Int32Array, ListArray, StructArray};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields};
-use arrow::buffer::OffsetBuffer;
 use datafusion_common::Result;
 
 use super::{Defined, Lists, list_of, must_be_list};
