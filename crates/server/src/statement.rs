@@ -36,6 +36,8 @@ pub enum Kind {
     Copy(Box<CopyStatement>),
     /// Runs what PREPARE has named.
     Execute(String),
+    /// Gives up what PREPARE or a message has named.
+    Deallocate(String),
     /// What does not go into a transaction, and commits by itself.
     Alone,
     /// Any other statement, by its first word.
@@ -85,6 +87,19 @@ impl Kind {
                 Some(Token::Word(name) | Token::Quoted(name)) => Kind::Execute(name),
                 _ => Kind::Other(word.clone()),
             },
+            "deallocate" => {
+                let words: Vec<Token> = tokens.map(|placed| placed.token).take(2).collect();
+                let name = match words.as_slice() {
+                    [prepare, name] if prepare.is("prepare") => Some(name),
+                    [name, ..] => Some(name),
+                    [] => None,
+                };
+                match name {
+                    Some(Token::Word(name)) if name != "all" => Kind::Deallocate(name.clone()),
+                    Some(Token::Quoted(name)) => Kind::Deallocate(name.clone()),
+                    _ => Kind::Other(word.clone()),
+                }
+            }
             "checkpoint" | "vacuum" | "backup" | "export" | "import" => Kind::Alone,
             "alter" if second().is_some_and(|placed| placed.token.is("system")) => Kind::Alone,
             _ => Kind::Other(word.clone()),
@@ -136,6 +151,7 @@ mod tests {
     #[test]
     fn kinds_are_told_by_the_first_words() {
         let of = |sql: &str| Kind::of(sql).unwrap();
+        let deallocate = |name: &str| Kind::Deallocate(name.into());
         assert_eq!(of(" -- nothing\n /* /* at */ all */ ; "), Kind::Empty);
         assert_eq!(of("/* a */ (SELECT 1)"), Kind::Query);
         assert_eq!(of("BEGIN"), Kind::Begin { modes: String::new(), starts: false });
@@ -151,6 +167,12 @@ mod tests {
         assert_eq!(of("abort work and chain;"), Kind::EndAndChain { commits: false });
         assert_eq!((of("commit and no chain"), of("rollback to \"and\"")), (Kind::Commit, Kind::RollbackTo));
         assert_eq!(of("EXECUTE \"A b\" (1)"), Kind::Execute("A b".into()));
+        assert_eq!(of("DEALLOCATE PREPARE \"A b\""), Kind::Deallocate("A b".into()));
+        assert_eq!((of("deallocate B"), of("deallocate prepare")), (deallocate("b"), deallocate("prepare")));
+        assert_eq!(
+            (of("deallocate all"), of("deallocate \"all\"")),
+            (Kind::Other("deallocate".into()), deallocate("all"))
+        );
         assert_eq!((of("alter system reset all"), of("alter table t")), (Kind::Alone, Kind::Other("alter".into())));
         assert_eq!(of("COPY t FROM 'file'"), Kind::Other("copy".into()));
         assert!(matches!(of("COPY t FROM STDIN"), Kind::Copy(_)));

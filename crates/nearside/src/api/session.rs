@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Weak};
 
+use chrono::{DateTime, Utc};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::{ExplainStatement, ResetStatement, Statement};
@@ -26,7 +27,7 @@ use crate::rewrite::chars::delivered;
 use crate::run::admission;
 use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
-use crate::run::inner::{Inner, Runs};
+use crate::run::inner::{Inner, Runs, SessionReport};
 use crate::run::outcome::{Done, Outcome};
 use crate::run::planned::PlannedQuery;
 use crate::run::prepare::constants;
@@ -85,6 +86,8 @@ static SESSIONS: AtomicI32 = AtomicI32::new(1);
 pub(super) struct SessionState {
     /// Which of the process's sessions it is.
     pub(super) number: i32,
+    /// When it began.
+    began: DateTime<Utc>,
     /// The number of the role that has logged in.
     pub(super) user: u32,
     /// Functions and settings as it began with them.
@@ -136,6 +139,22 @@ impl Runs for SessionState {
         }
         meant.is_some()
     }
+
+    fn report(&self) -> SessionReport {
+        let running: Vec<_> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
+        let shown = |of: &Arc<RunningStatement>| (of.statement.label().to_string(), of.started());
+        // Who changes settings just now is not waited for.
+        let planner = self.settings.try_read().map(|settings| Arc::clone(&settings.now.0));
+        SessionReport {
+            number: self.number,
+            user: self.user,
+            application_name: planner
+                .map_or_else(String::new, |of| config::nearside(of.config_options()).application_name.clone()),
+            began: self.began,
+            statement: running.iter().rev().map(shown).find(|(text, _)| !text.is_empty()),
+            transaction: self.transaction.open().map(|of| (of.open.began, of.open.has_failed())),
+        }
+    }
 }
 
 impl Session {
@@ -149,6 +168,7 @@ impl Session {
         let number = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let shared = SessionState {
             number,
+            began: Utc::now(),
             user,
             given: Arc::default(),
             defaults: Arc::clone(&planner),

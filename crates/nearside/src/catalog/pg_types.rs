@@ -51,6 +51,8 @@ pub const NUMERIC: u32 = 1700;
 pub const UUID: u32 = 2950;
 /// `record`
 pub const RECORD: u32 = 2249;
+/// `void`: of parameters that stand for what a function gives.
+pub const VOID: u32 = 2278;
 /// The first number of types that statements have made.
 pub const FIRST_MADE: u32 = FIRST;
 /// What a client says of a parameter of which it knows nothing.
@@ -192,6 +194,8 @@ pub enum Declared {
     Nothing,
     /// A number with digits behind the point, as many as a value has.
     Numeric,
+    /// `numeric[]`, of which it is not told either.
+    Numerics,
     /// A type.
     Type(DataType),
 }
@@ -220,6 +224,7 @@ pub fn declared(oid: u32) -> Option<Declared> {
         INTERVAL => T::Interval(IntervalUnit::MonthDayNano),
         // Types that statements have made: labels are texts.
         FIRST_MADE.. => T::Utf8View,
+        array if array == array_of(NUMERIC) => return Some(Declared::Numerics),
         array => {
             let (element, _) = ARRAYS.iter().find(|(_, known)| *known == array)?;
             let Declared::Type(element) = declared(*element)? else { return None };

@@ -121,6 +121,11 @@ impl OpenTransaction {
         self.state.lock().has_failed = has_failed;
     }
 
+    /// Whether a statement of it has failed, so that it only ends.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.lock().has_failed
+    }
+
     /// What it does from now on.
     pub(crate) fn set_activity(&self, activity: Activity) {
         self.state.lock().activity = activity;

@@ -4,7 +4,7 @@
 const ADVICE: &[(&[&str], &str)] = &[
     (&["trim_scale"], "cast to DECIMAL(p, s) with the scale that is wanted"),
     (&["setseed"], "random() cannot be repeated; use hash functions such as md5 of a key"),
-    (&["normalize", "to_ascii", "unistr", "parse_ident"], "prepare such texts before they are loaded"),
+    (&["normalize", "to_ascii", "unistr"], "prepare such texts before they are loaded"),
     (&["bit_count", "get_bit", "get_byte", "set_bit", "set_byte"], "use encode(bytes, 'hex') and text functions"),
     (
         &["convert", "convert_from", "convert_to"],
@@ -66,6 +66,7 @@ const ADVICE: &[(&[&str], &str)] = &[
         &["list_transform", "list_filter", "list_reduce"],
         "there are no functions as arguments; use ARRAY(SELECT .. FROM unnest(list))",
     ),
+    (&["pg_cancel_backend", "pg_terminate_backend"], "cancel with the client, or with POST /api/cancel over HTTP"),
     (&["date_sub"], "use age(a, b), or date_diff"),
     (&["make_timestamp_ms", "epoch_ns"], "use to_timestamp(seconds), or extract(epoch FROM t)"),
 ];

@@ -92,7 +92,7 @@ pub(crate) const NAME_OF: &str = "__nearside_name_of_";
 pub(crate) const NAMED: [&str; 4] = ["regclass", "regtype", "regnamespace", "regrole"];
 
 /// Each with how many arguments it takes, at least and at most.
-const QUESTIONS: [(&str, (usize, usize), Gives); 68] = {
+const QUESTIONS: [(&str, (usize, usize), Gives); 70] = {
     use Gives::{Flag, Named, Number, Small, Text};
     [
         ("format_type", (2, 2), Text),
@@ -118,6 +118,8 @@ const QUESTIONS: [(&str, (usize, usize), Gives); 68] = {
         ("pg_get_function_result", (1, 1), Text),
         ("pg_get_function_arguments", (1, 1), Text),
         ("pg_get_function_identity_arguments", (1, 1), Text),
+        ("pg_get_functiondef", (1, 1), Text),
+        ("pg_stat_get_numscans", (1, 1), Number),
         ("pg_relation_is_publishable", (1, 1), Flag),
         ("pg_index_column_has_property", (3, 3), Flag),
         ("pg_tablespace_location", (1, 1), Text),

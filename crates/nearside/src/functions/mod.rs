@@ -17,6 +17,7 @@ pub(crate) mod domains;
 pub(crate) mod enums;
 pub(crate) mod flat;
 pub(crate) mod floats;
+pub(crate) mod idents;
 pub(crate) mod json;
 pub(crate) mod letters;
 pub(crate) mod like_escape;

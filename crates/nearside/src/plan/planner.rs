@@ -35,6 +35,7 @@ use crate::functions::clock;
 use crate::functions::domains;
 use crate::functions::enums;
 use crate::functions::flat;
+use crate::functions::idents;
 use crate::functions::json;
 use crate::functions::like_escape;
 use crate::functions::matches;
@@ -121,6 +122,7 @@ impl Planner {
         scalars.extend(catalog_asked::functions());
         scalars.extend([arguments::function(), like_escape::function(), overlaps::function(), sleep::function()]);
         scalars.extend(quoting::functions());
+        scalars.push(idents::function());
         scalars.extend(session::functions());
         scalars.extend(sequences::functions());
         scalars.extend(choices::functions());

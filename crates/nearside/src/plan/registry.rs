@@ -351,6 +351,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
             "pg_get_function_arguments",
             "pg_get_function_identity_arguments",
             "pg_get_function_result",
+            "pg_get_functiondef",
             "pg_get_indexdef",
             "pg_get_partkeydef",
             "pg_get_ruledef",

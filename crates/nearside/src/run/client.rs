@@ -42,7 +42,7 @@ const fn fixed(name: &'static str, value: &'static str, set: Set, description: &
     Fixed { name, value, description, set }
 }
 
-const FIXED: [Fixed; 23] = [
+const FIXED: [Fixed; 24] = [
     fixed("bytea_output", "hex", Set::To(&["hex"]), "How bytes are written as texts"),
     fixed("check_function_bodies", "off", OFF, "Whether bodies of functions are checked; there are none"),
     fixed("client_encoding", "UTF8", Set::To(&["utf8", "utf-8", "unicode"]), "How texts of the client are encoded"),
@@ -67,6 +67,7 @@ const FIXED: [Fixed; 23] = [
     fixed("lc_collate", "C", Set::Never, "How texts are compared: by their bytes"),
     fixed("lc_ctype", "C", Set::Never, "How characters are classified"),
     fixed("lock_timeout", "0", Set::To(&["0"]), "After which time waiting for a lock fails; never"),
+    fixed("max_index_keys", "32", Set::Never, "How many columns an index may have at least"),
     fixed("max_identifier_length", "63", Set::Never, "How many bytes a name may have at least"),
     fixed("row_security", "off", OFF, "Whether rows are hidden from roles; none are"),
     fixed("server_encoding", "UTF8", Set::Never, "How texts are encoded"),

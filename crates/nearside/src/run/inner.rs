@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use chrono::{DateTime, Utc};
 use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
 use parking_lot::Mutex;
@@ -60,6 +61,26 @@ impl Statements {
 pub(crate) trait Runs: Send + Sync {
     /// Cancels the statement of a time; false where none of it runs.
     fn cancel(&self, statement_time: u64) -> bool;
+
+    /// What it does.
+    fn report(&self) -> SessionReport;
+}
+
+/// What a session does, at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionReport {
+    /// Which of the process's sessions.
+    pub number: i32,
+    /// The number of the role that has logged in.
+    pub user: u32,
+    /// What the client calls itself.
+    pub application_name: String,
+    /// When it began.
+    pub began: DateTime<Utc>,
+    /// The statement that runs, and since when.
+    pub statement: Option<(String, DateTime<Utc>)>,
+    /// Since when there is a transaction, and whether it has failed.
+    pub transaction: Option<(DateTime<Utc>, bool)>,
 }
 
 /// The sessions that there are.
@@ -79,6 +100,12 @@ impl Sessions {
         // Sessions go without the lock held: what goes with one may take others.
         let all: Vec<Arc<dyn Runs>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
         all.iter().any(|session| session.cancel(statement_time))
+    }
+
+    /// What they do.
+    pub(crate) fn report(&self) -> Vec<SessionReport> {
+        let all: Vec<Arc<dyn Runs>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        all.iter().map(|session| session.report()).collect()
     }
 }
 

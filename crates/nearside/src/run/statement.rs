@@ -409,6 +409,11 @@ impl RunningStatement {
         self.prepared.get().map_or_else(|| self.statement.label(), String::as_str)
     }
 
+    /// When it began.
+    pub(crate) fn started(&self) -> DateTime<Utc> {
+        self.started
+    }
+
     /// What is told of it if it takes long; `None` where nobody wants to know.
     pub(crate) fn slow(&self) -> Option<&Arc<Slow>> {
         self.slow.as_ref()

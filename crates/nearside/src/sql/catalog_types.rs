@@ -24,8 +24,9 @@ use super::calls::call;
 use super::figured::figured;
 use super::normalised;
 use super::scope::quoted;
+use super::text_rows::EXPANDED;
 use super::walk::rewrite;
-use crate::catalog::PG_CATALOG;
+use crate::catalog::{INFORMATION_SCHEMA, PG_CATALOG};
 use crate::error::Error;
 use crate::error::Result;
 use crate::functions::catalog_asked::{NAME_OF, NAMED, NUMBER_OF};
@@ -82,6 +83,11 @@ impl VisitorMut for Plain {
                 }
             }
             Expr::TypedString(typed) => plain_type(&mut typed.data_type),
+            Expr::Function(function) if function.name.0.len() == 2 => {
+                if let Some(own) = own_name(&function.name).cloned().filter(|own| normalised(own.clone()) == EXPANDED) {
+                    function.name = ObjectName::from(vec![own]);
+                }
+            }
             Expr::Collate { expr: inner, collation } if is_by_bytes(collation) => {
                 let inner = std::mem::replace(inner.as_mut(), Expr::value(ast::Value::Null));
                 *expr = inner;
@@ -144,8 +150,9 @@ fn own_name(name: &ObjectName) -> Option<&Ident> {
     match name.0.as_slice() {
         [name] => name.as_ident(),
         [schema, name] => {
-            let schema = schema.as_ident()?;
-            (normalised(schema.clone()) == PG_CATALOG).then(|| name.as_ident()).flatten()
+            let (schema, name) = (normalised(schema.as_ident()?.clone()), name.as_ident()?);
+            let is_expanded = || schema == INFORMATION_SCHEMA && normalised(name.clone()) == EXPANDED;
+            (schema == PG_CATALOG || is_expanded()).then_some(name)
         }
         _ => None,
     }

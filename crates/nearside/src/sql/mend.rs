@@ -150,6 +150,7 @@ impl VisitorMut for Mend {
         with_own_digits(expr);
         apart_from_its_column(expr);
         call_substr(expr);
+        name_fields(expr);
         give_ends(expr);
         slice_dimensions(expr);
         match spell_out(expr).and_then(|()| call_overlaps(expr)).and_then(|()| similar::write_out(expr)) {
@@ -210,6 +211,22 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `(row).field` is `(row)['field']`, which `table.column[1]` is not.
+fn name_fields(expr: &mut ast::Expr) {
+    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut is_value = !matches!(root.as_ref(), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
+    for access in access_chain {
+        match access {
+            ast::AccessExpr::Dot(ast::Expr::Identifier(name)) if is_value => {
+                let index = ast::Expr::value(Value::SingleQuotedString(normalised(name.clone())));
+                *access = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
+            }
+            ast::AccessExpr::Dot(_) => {}
+            ast::AccessExpr::Subscript(_) => is_value = true,
+        }
     }
 }
 

@@ -46,6 +46,7 @@ mod domain_statements;
 mod exclude;
 mod fetch;
 mod figured;
+mod from_values;
 mod function_statements;
 mod grants;
 mod grouping;
@@ -507,6 +508,8 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
             let name = object_name_to_table_reference(table.clone(), true).ok()?;
             Some(context.get_table_source(name).ok()?.schema())
         });
+        let gives_value = |name: &str| context.get_function_meta(name).is_some();
+        from_values::write_out(&mut statement, &gives_value)?;
         scope::name_sources(&mut statement, &columns)?;
         text_rows::write_out(&mut statement)?;
         rows::write_out(&mut statement)?;

@@ -15,6 +15,7 @@ use sqlparser::parser::Parser;
 
 use super::calls::call;
 use super::dialect::SqlDialect;
+use super::text_rows::EXPANDED;
 use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::flat::FLAT;
@@ -35,7 +36,8 @@ pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
 
 /// Whether a function of this name gives rows.
 pub(crate) fn gives_rows(function: &str) -> bool {
-    [SERIES, UNNEST, SUBSCRIPTS, "regexp_matches", "regexp_split_to_table", "string_to_table"].contains(&function)
+    [SERIES, UNNEST, SUBSCRIPTS, "regexp_matches", "regexp_split_to_table", "string_to_table", EXPANDED]
+        .contains(&function)
         || ["json", "jsonb"].iter().any(|kind| {
             let of_kind = function.strip_prefix(kind).unwrap_or_default();
             ["_array_elements", "_array_elements_text", "_each", "_each_text", "_object_keys"].contains(&of_kind)

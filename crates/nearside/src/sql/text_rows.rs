@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem, SetExpr,
-    TableAlias, TableFactor, VisitorMut,
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    SetExpr, TableAlias, TableFactor, VisitorMut,
 };
 
 use super::calls::call;
@@ -14,13 +14,18 @@ use super::figured::{UNNAMED, figured};
 use super::parsed;
 use super::walk::{is_any_outside, outside, rewrite};
 use crate::error::{Error, Result};
+use crate::functions::arrays::NUMBERED;
 use crate::functions::matches::ALL_MATCHES;
 
+/// What gives the elements of a list with their numbers, in `information_schema`.
+pub(super) const EXPANDED: &str = "_pg_expandarray";
+
 /// The functions, and those of the lists.
-const LISTS: [(&str, &str); 3] = [
+const LISTS: [(&str, &str); 4] = [
     ("regexp_matches", ALL_MATCHES),
     ("regexp_split_to_table", "regexp_split_to_array"),
     ("string_to_table", "string_to_array"),
+    (EXPANDED, NUMBERED),
 ];
 
 /// Writes them as the planner takes them.
@@ -93,6 +98,17 @@ fn in_its_place(function: &Function, name: &str) -> Expr {
     Expr::Function(function)
 }
 
+/// The columns of elements with their numbers.
+const FIELDS: [&str; 2] = ["x", "n"];
+
+/// A field of rows as an output.
+fn field(rows: &Expr, name: &str) -> SelectItem {
+    let access = AccessExpr::Dot(Expr::Identifier(Ident::with_quote('"', name)));
+    let expr =
+        Expr::CompoundFieldAccess { root: Box::new(Expr::Nested(Box::new(rows.clone()))), access_chain: vec![access] };
+    SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) }
+}
+
 /// A query in the place of such a function in FROM.
 fn in_from(factor: &mut TableFactor) -> Result<()> {
     let (name, args, alias) = match &*factor {
@@ -123,6 +139,10 @@ fn in_from(factor: &mut TableFactor) -> Result<()> {
         arguments.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(call(list, values)))];
         // The column is called like the function's alias.
         *column = alias.name.clone();
+        if own == EXPANDED {
+            let rows = Expr::Function(rows.clone());
+            select.projection = FIELDS.map(|name| field(&rows, name)).into();
+        }
     }
     alias.explicit = true;
     *factor = TableFactor::Derived { lateral: true, subquery: Box::new(subquery), alias: Some(alias), sample: None };

@@ -9,12 +9,14 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
 use super::rows::Columns;
-use super::{constraints, functions, privileges};
+use super::{constraints, functions, pg_catalog, privileges};
 use crate::catalog::check_option::CheckOption;
 use crate::catalog::domains::DomainEntry;
 use crate::catalog::lengths::Length;
+use crate::catalog::pg_types::of_field;
 use crate::catalog::rights::{May, Thing};
-use crate::catalog::{CATALOG, CatalogState, Entry, INFORMATION_SCHEMA, Name, TableEntry};
+use crate::catalog::user_types::EnumType;
+use crate::catalog::{CATALOG, CatalogState, Entry, INFORMATION_SCHEMA, Name, PG_CATALOG, TableEntry};
 use crate::error::Result;
 use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
@@ -183,6 +185,7 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
     };
     let numeric = || rows.iter().map(|row| numeric(row.3.data_type()));
     let unknown = || rows.iter().map(|_| None::<u64>);
+    let none = || rows.iter().map(|_| None::<&str>);
     let table = |row: &(&str, &str, usize, &Field)| {
         let name = Name { schema: row.0.into(), table: row.1.into() };
         state.table(&name).ok().cloned()
@@ -228,6 +231,22 @@ fn columns(all: &Descriptions, may: &May<'_>, state: &CatalogState) -> Columns {
         .number("numeric_scale", numeric().map(|n| n.and_then(|n| n.2)))
         .number("datetime_precision", unknown())
         .text("interval_type", rows.iter().map(|_| None::<&str>))
+        .number("interval_precision", unknown())
+        .text("character_set_catalog", none())
+        .text("character_set_schema", none())
+        .text("character_set_name", none())
+        .text("collation_catalog", none())
+        .text("collation_schema", none())
+        .text("collation_name", none())
+        .text("udt_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("udt_schema", rows.iter().zip(each_of()).map(|(row, of)| udt(row.3, length(of)).map(|udt| udt.0)))
+        .text("udt_name", rows.iter().zip(each_of()).map(|(row, of)| udt(row.3, length(of)).map(|udt| udt.1)))
+        .text("scope_catalog", none())
+        .text("scope_schema", none())
+        .text("scope_name", none())
+        .number("maximum_cardinality", unknown())
+        .text("dtd_identifier", rows.iter().map(|row| Some((row.2 + 1).to_string())))
+        .text("is_self_referencing", rows.iter().map(|_| yes(false)))
         .text("is_identity", each_of().map(|of| Some(if identity(of).is_some() { "YES" } else { "NO" })))
         .text(
             "identity_generation",
@@ -295,6 +314,18 @@ fn type_name(data_type: &DataType, length: Option<Length>) -> String {
         other => return sql_type(other),
     };
     name.into()
+}
+
+/// Schema and name of a column's type in `pg_type`; of a domain's, those of the type that it is over.
+fn udt(field: &Field, length: Option<Length>) -> Option<(String, String)> {
+    let field = match length {
+        Some(length) => field.clone().with_metadata(length.metadata()),
+        None => field.clone(),
+    };
+    match EnumType::of_field(&field) {
+        Some(of) => Some((of.schema, of.name)),
+        None => pg_catalog::type_name(of_field(&field).oid).map(|name| (PG_CATALOG.into(), name)),
+    }
 }
 
 /// Most bytes of a text.

@@ -125,7 +125,8 @@ impl SystemTables for Views {
         planner: &Planner,
         of: &OfSession,
     ) -> Result<Option<Arc<dyn TableSource>>> {
-        let made = pg_catalog::Made { state, all, planner, path: &of.path, system: &names() };
+        let (path, system, sessions) = (&of.path, &names(), &|| self.0.sessions.report());
+        let made = pg_catalog::Made { state, all, planner, path, system, sessions, user: of.user_id };
         pg_catalog::table(table, &made, || {
             let mut entries = all_settings(&self.0, planner);
             entries.extend(client::all(planner.config_options(), of).into_iter().map(|shown| ConfigEntry {

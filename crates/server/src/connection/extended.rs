@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use futures::FutureExt;
-use nearside::pg_types::{self as types, Declared};
-use nearside::{Outcome, Position, Prepared, ScalarValue, Session};
+use nearside::pg_types::{self as types, Declared, VOID};
+use nearside::{Done, Outcome, Position, Prepared, ScalarValue, Session};
 
+use super::outs::without_outs;
 use super::rows::{Rows, Sent, columns_of};
 use super::transactions::in_failed;
 use super::{Connection, Failure, Result};
@@ -18,6 +19,8 @@ use crate::wire::frontend::{Bind, Frontend, Parse, Target};
 
 /// How many statements and portals with names a connection may have.
 const NAMED_MAX: usize = 4096;
+/// What is said of what a message has prepared, where DEALLOCATE names it.
+pub(super) const DEALLOCATED: &str = "DEALLOCATE";
 
 /// A prepared statement.
 pub struct Statement {
@@ -128,6 +131,10 @@ impl Connection {
             *start = piece.start;
             piece.sql
         });
+        let sql = without_outs(&sql, types)?.into_owned();
+        let outs: Vec<bool> = types.iter().map(|of| *of == VOID).collect();
+        let types: Vec<u32> = types.iter().copied().filter(|of| *of != VOID).collect();
+        let types = types.as_slice();
         let kind = Kind::of(&sql)?;
         self.check_usable(&kind)?;
         let told = match kind == Kind::Query && self.session.is_parsed(&sql, &declared(types)?) {
@@ -137,7 +144,10 @@ impl Connection {
                 self.blocking(move |session| told_of(session, &text, &of, &types)).await??
             }
         };
-        let Told { prepared, parameters, columns } = told;
+        let Told { prepared, mut parameters, columns } = told;
+        for place in outs.iter().enumerate().filter_map(|(place, is_out)| is_out.then_some(place)) {
+            parameters.insert(place.min(parameters.len()), Parameter::out());
+        }
         let statement = Statement { sql, kind, prepared, parameters, columns };
         self.statements.insert(name, Arc::new(statement));
         self.output.empty(b'1');
@@ -195,7 +205,8 @@ impl Connection {
             each => each.get(place).copied().unwrap_or(Format::Text),
         };
         let mut values = Vec::new();
-        for (place, (parameter, bytes)) in statement.parameters.iter().zip(&bind.values).enumerate() {
+        let each = statement.parameters.iter().zip(&bind.values).enumerate();
+        for (place, (parameter, bytes)) in each.filter(|(_, (parameter, _))| !parameter.is_out()) {
             let value = parameter.value(bytes.as_deref(), format(place), &self.session).map_err(|fault| {
                 let name = if bind.portal.is_empty() {
                     "unnamed portal".into()
@@ -348,6 +359,7 @@ impl Connection {
         let outcome = match (kind, &statement.prepared) {
             (Kind::Empty, _) => return Ok(Started::Empty),
             (Kind::Copy(copy), _) => return Ok(Started::Done(self.copy(copy, is_alone).await?)),
+            (kind, _) if self.gives_up(kind) => return Ok(Started::Done(DEALLOCATED.into())),
             (Kind::Query, Some(prepared)) => match prepared.run_at_once(&values)? {
                 Some(outcome) => outcome,
                 None => {
@@ -367,8 +379,30 @@ impl Connection {
         };
         Ok(match outcome {
             Outcome::Rows(stream) => Started::Rows(Box::new(stream)),
-            Outcome::Done(done) => Started::Done(kind.tag_of(&done)),
+            Outcome::Done(done) => {
+                self.forget_with(&done);
+                Started::Done(kind.tag_of(&done))
+            }
         })
+    }
+
+    /// Gives up a statement that a message has prepared, where DEALLOCATE names it; what PREPARE has named is the
+    /// session's affair. They have one name space in PostgreSQL, and drivers give up in the one way what they have
+    /// prepared in the other.
+    pub(super) fn gives_up(&mut self, kind: &Kind) -> bool {
+        match kind {
+            Kind::Deallocate(name) if self.session.transaction() != Some(false) => {
+                self.statements.remove(name).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets all that messages have prepared, where a statement gives up all that is prepared.
+    pub(super) fn forget_with(&mut self, done: &Done) {
+        if ["DEALLOCATE ALL", "DISCARD ALL"].contains(&done.tag.as_str()) {
+            self.statements.clear();
+        }
     }
 }
 

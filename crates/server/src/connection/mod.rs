@@ -13,6 +13,7 @@
 mod copying;
 mod extended;
 mod login;
+mod outs;
 mod rows;
 mod simple;
 mod startup;

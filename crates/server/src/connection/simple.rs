@@ -2,6 +2,7 @@
 
 use nearside::{Outcome, Position, ScriptPiece};
 
+use super::extended::DEALLOCATED;
 use super::{Connection, Failure, Result};
 use crate::statement::Kind;
 
@@ -52,10 +53,14 @@ impl Connection {
             Some(done) => kind.tag_of(&done),
             None => match &kind {
                 Kind::Copy(copy) => self.copy(copy, is_alone).await?,
+                kind if self.gives_up(kind) => DEALLOCATED.into(),
                 _ => {
                     let sql = piece.sql.clone();
                     match self.blocking(move |session| session.run(&sql)).await?? {
-                        Outcome::Done(done) => kind.tag_of(&done),
+                        Outcome::Done(done) => {
+                            self.forget_with(&done);
+                            kind.tag_of(&done)
+                        }
                         Outcome::Rows(rows) => self.send_all(rows, &kind).await?,
                     }
                 }

@@ -10,6 +10,9 @@ use super::{binary, numeric};
 use crate::fault::{Fault, codes};
 use crate::wire::Format;
 
+/// `numeric` without a scale, as SQL has it.
+const NUMERIC: DataType = DataType::Decimal128(38, 10);
+
 /// A parameter of a prepared statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
@@ -29,6 +32,12 @@ impl Parameter {
         match types::declared(declared) {
             Some(Declared::Nothing) => Ok(inferred()),
             Some(Declared::Numeric) => Ok(Parameter { oid: types::NUMERIC, data_type: DataType::Decimal128(38, 0) }),
+            Some(Declared::Numerics) => {
+                let inferred = inferred().data_type;
+                let is_known = types::innermost(&inferred).is_some_and(DataType::is_decimal);
+                let data_type = if is_known { inferred } else { DataType::new_list(NUMERIC, true) };
+                Ok(Parameter { oid: declared, data_type })
+            }
             Some(Declared::Type(data_type)) => Ok(Parameter { oid: declared, data_type }),
             None => Err(Fault::new(
                 codes::FEATURE_NOT_SUPPORTED,
@@ -36,6 +45,16 @@ impl Parameter {
             )
             .hint("Leave the type to the server, with the number 0.")),
         }
+    }
+
+    /// What stands for a function's result, and has no value.
+    pub fn out() -> Parameter {
+        Parameter { oid: types::VOID, data_type: DataType::Null }
+    }
+
+    /// Whether it is that.
+    pub fn is_out(&self) -> bool {
+        self.oid == types::VOID
     }
 
     /// The value that a client sends for it.

@@ -315,3 +315,70 @@ fn errors_name_what_they_are_about() {
     let all = said(&mut wire, &[bind("", "s", &[], &[], &[]), execute("", 0), sync()]);
     assert_eq!(field(&all, b'E', b'R'), "RevalidateCachedQuery", "{}", shown(&all));
 }
+
+#[test]
+fn deallocate_gives_up_what_messages_have_prepared() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    let prepared = |wire: &mut Wire| {
+        let all = said(wire, &[parse("A b", "SELECT 1", &[]), bind("", "A b", &[], &[], &[]), execute("", 0), sync()]);
+        tags(&all)
+    };
+    assert_eq!(prepared(&mut wire), "12DCZ");
+    assert_eq!(prepared(&mut wire), "EZ");
+    assert_eq!(completed(&wire.query("DEALLOCATE \"A b\"")), ["DEALLOCATE"]);
+    assert_eq!(code(&wire.query("DEALLOCATE \"A b\"")), "26000");
+    assert_eq!(prepared(&mut wire), "12DCZ");
+    let all = said(&mut wire, &[run("DEALLOCATE PREPARE \"A b\""), sync()]);
+    assert_eq!(completed(&all), ["DEALLOCATE"], "{}", shown(&all));
+    for all_of_them in ["DEALLOCATE ALL", "DISCARD ALL"] {
+        assert_eq!(prepared(&mut wire), "12DCZ");
+        assert_eq!(completed(&wire.query(all_of_them)), [all_of_them]);
+    }
+    // In a transaction that has failed nothing is given up.
+    assert_eq!(prepared(&mut wire), "12DCZ");
+    wire.query("BEGIN; SELECT 1 / 0");
+    assert_eq!(code(&wire.query("DEALLOCATE \"A b\"")), "25P02");
+    wire.query("ROLLBACK");
+    assert_eq!(completed(&wire.query("DEALLOCATE \"A b\"")), ["DEALLOCATE"]);
+}
+
+#[test]
+fn parameters_that_are_void_are_no_arguments() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    wire.query("CREATE FUNCTION doubled(n int) RETURNS int LANGUAGE sql AS 'SELECT n * 2'");
+    let all = said(
+        &mut wire,
+        &[
+            parse("", "SELECT doubled($1, $2)", &[2278, 23]),
+            describe(b'S', ""),
+            bind("", "", &[0, 1], &[None, Some(&[0, 0, 0, 21])], &[]),
+            execute("", 0),
+            sync(),
+        ],
+    );
+    assert_eq!(rows(&all), [[Some("42".into())]], "{}", shown(&all));
+    assert_eq!(all[1].1, [0, 2, 0, 0, 0x08, 0xe6, 0, 0, 0, 23]);
+    let all = said(&mut wire, &[parse("", "SELECT $1", &[2278]), sync()]);
+    assert_eq!(code(&all), "0A000");
+}
+
+#[test]
+fn lists_of_numeric_are_declared() {
+    let (server, _) = server();
+    let mut wire = Wire::open(&server);
+    wire.query("CREATE TABLE t (l NUMERIC(10, 2)[])");
+    let value = b"{1.5,NULL,-2}";
+    let all = said(
+        &mut wire,
+        &[
+            parse("", "INSERT INTO t VALUES ($1)", &[1231]),
+            bind("", "", &[0], &[Some(value)], &[]),
+            execute("", 0),
+            sync(),
+        ],
+    );
+    assert_eq!(completed(&all), ["INSERT 0 1"], "{}", shown(&all));
+    assert_eq!(wire.value("SELECT l FROM t"), "{1.50,NULL,-2.00}");
+}

@@ -22,12 +22,14 @@ mod bounds;
 pub(crate) mod casts;
 mod change;
 mod find;
+mod numbered;
 mod order;
 mod planner;
 mod sets;
 mod split;
 
 pub(crate) use bounds::SLICES;
+pub(crate) use numbered::NUMBERED;
 pub(crate) use planner::planner;
 
 /// `array_to_string`.
@@ -41,6 +43,7 @@ pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
         bounds::functions(),
         change::functions(),
         find::functions(),
+        numbered::functions(),
         order::functions(),
         sets::functions(),
         split::functions(),

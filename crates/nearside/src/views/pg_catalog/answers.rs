@@ -161,6 +161,15 @@ impl Answers for OfCatalog {
                     _ => Fact::Null,
                 }
             }
+            "pg_get_functiondef" => {
+                let world = self.world();
+                let number = match &args[0] {
+                    // What is told as `regproc` is a name here.
+                    Fact::Text(name) => made_functions::named(name, &world),
+                    _ => number(args),
+                };
+                number.and_then(|oid| made_functions::statement(oid, &world)).into()
+            }
             "pg_get_function_result" | "pg_get_function_arguments" | "pg_get_function_identity_arguments" => {
                 number(args).and_then(|oid| made_functions::told(question, oid, &self.world())).into()
             }
@@ -192,7 +201,8 @@ impl Answers for OfCatalog {
                 Fact::Number(temporary.map_or(0, |schema| self.world().numbers.schema(schema).into()))
             }
             "pg_collation_for" => "\"C\"".into(),
-            // Rules, triggers, partitions, signatures of functions: there are none, or nothing is told of them.
+            // Rules, triggers, partitions, signatures of functions, how often indexes were used: there are none, or
+            // nothing is told of them.
             _ => Fact::Null,
         })
     }
@@ -283,6 +293,14 @@ impl OfCatalog {
     /// `x::regproc`, which is the name itself.
     fn function_name(&self, given: &Fact) -> Result<Fact> {
         let world = self.world();
+        let made = match given {
+            Fact::Text(text) => made_functions::named(text, &world),
+            Fact::Number(number) => Some(*number),
+            _ => None,
+        };
+        if let Some(shown) = made.and_then(|number| made_functions::shown(number, &world)) {
+            return Ok(shown.into());
+        }
         Ok(match given {
             Fact::Text(text) => {
                 let name = text.strip_prefix("pg_catalog.").unwrap_or(text);

@@ -1,7 +1,7 @@
 //! Names and types of the columns of `pg_catalog`'s tables, and rows that are told by the names of their columns.
 //!
-//! `columns.txt` has a line per table, as PostgreSQL 15 has it: its name, its number, `r` for a table or `v` for a
-//! view, and its columns with their types, a blank within a type being `_`.
+//! `columns.txt` has a line per table, as PostgreSQL 15 has it: its name, its number, `r` for a table, `v` for a view or
+//! `f` for what a function gives, and its columns with their types, a blank within a type being `_`.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct Layout {
     pub name: &'static str,
     /// Its number.
     pub oid: u32,
-    /// `r` or `v`.
+    /// `r`, `v` or `f`.
     pub kind: &'static str,
     columns: &'static str,
 }

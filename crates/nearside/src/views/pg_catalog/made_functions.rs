@@ -7,6 +7,7 @@ use crate::catalog::made_functions::{MadeFunction, Parameter, Returns, TypeName,
 use crate::catalog::pg_types::RECORD;
 use crate::catalog::rights::Thing;
 use crate::functions::quoting::ident;
+use crate::sql::parts_of_text;
 
 /// PostgreSQL's number of LANGUAGE SQL.
 const LANGUAGE: u32 = 14;
@@ -69,6 +70,58 @@ pub(super) fn pg_proc(mut rows: Vec<Row>, world: &World<'_>) -> Vec<Row> {
         rows.push(row);
     }
     rows
+}
+
+/// The number of one, by its name as a statement writes it.
+pub(super) fn named(name: &str, world: &World<'_>) -> Option<i64> {
+    let parts = parts_of_text(name).ok()?;
+    let (schemas, name) = match parts.as_slice() {
+        [name] => (world.path(), name),
+        [schema, name] => (std::slice::from_ref(schema), name),
+        _ => return None,
+    };
+    let within = |schema: &String| {
+        let of = world.state.made_functions().find(|(key, _)| key.schema == *schema && called(key) == name)?;
+        Some(i64::from(of.1.of.oid()))
+    };
+    schemas.iter().find_map(within)
+}
+
+/// How one is named, with its schema where its name alone would not find it.
+pub(super) fn shown(number: i64, world: &World<'_>) -> Option<String> {
+    let (key, _) = world.state.made_functions().find(|(_, entry)| i64::from(entry.of.oid()) == number)?;
+    let name = ident(called(key));
+    match named(&name, world) == Some(number) {
+        true => Some(name),
+        false => Some(format!("{}.{name}", ident(&key.schema))),
+    }
+}
+
+/// The statement that makes one, as PostgreSQL writes it.
+pub(super) fn statement(number: i64, world: &World<'_>) -> Option<String> {
+    let (key, entry) = world.state.made_functions().find(|(_, entry)| i64::from(entry.of.oid()) == number)?;
+    let of = &entry.of;
+    let arguments = told("pg_get_function_arguments", number, world)?;
+    let result = told("pg_get_function_result", number, world)?;
+    let volatility = match of.volatility {
+        'i' => " IMMUTABLE",
+        's' => " STABLE",
+        _ => "",
+    };
+    let strict = if of.is_strict { " STRICT" } else { "" };
+    let words = format!("{volatility}{strict}");
+    let words = if words.is_empty() { words } else { format!("{words}\n") };
+    // A tag that does not stand in the text.
+    let mut tag = "$function$".to_string();
+    while of.text().contains(&tag) {
+        tag.insert_str(tag.len() - 1, "x");
+    }
+    Some(format!(
+        "CREATE OR REPLACE FUNCTION {}.{}({arguments})\n RETURNS {result}\n LANGUAGE sql\n{words}AS {tag}{}{tag}\n",
+        ident(&key.schema),
+        ident(called(key)),
+        of.text()
+    ))
 }
 
 /// What a function of `pg_catalog` says of one.

@@ -18,6 +18,7 @@ mod numbers;
 mod relations;
 mod roles;
 mod server;
+mod statistics;
 mod types;
 mod world;
 
@@ -31,6 +32,7 @@ use crate::error::Result;
 use crate::functions::catalog_asked::Answers;
 use crate::plan::planner::Planner;
 use crate::plan::system::{Descriptions, OfSession};
+use crate::run::inner::SessionReport;
 use crate::tables::sources::GivenSource;
 use answers::OfCatalog;
 use numbers::Numbers;
@@ -52,6 +54,12 @@ fn function_names(planner: &Planner) -> impl Iterator<Item = &str> {
     scalars.chain(aggregates).chain(planner.window_functions().keys().map(String::as_str))
 }
 
+/// The name of a type in `pg_type`, by its number; of those that are there from the beginning.
+pub(super) fn type_name(oid: u32) -> Option<String> {
+    let (known, is_array) = types::of(oid)?;
+    Some(if is_array { format!("_{}", known.name) } else { known.name.to_string() })
+}
+
 /// What the rows are made of.
 pub(super) struct Made<'a> {
     /// What exists.
@@ -64,6 +72,10 @@ pub(super) struct Made<'a> {
     pub path: &'a [String],
     /// Names of the system's views.
     pub system: &'a [&'static str],
+    /// The sessions that there are.
+    pub sessions: &'a dyn Fn() -> Vec<SessionReport>,
+    /// The number of the role that asks.
+    pub user: u32,
 }
 
 /// The rows of a table; `None` where there is none of the name.
@@ -113,6 +125,11 @@ pub(super) fn table(
         "pg_language" => server::pg_language(),
         "pg_proc" => made_functions::pg_proc(server::pg_proc(of.planner, &world), &world),
         "pg_settings" => server::pg_settings(&settings()),
+        "pg_stat_activity" => statistics::pg_stat_activity((of.sessions)(), &world, &of.state.may(of.user)),
+        "pg_stat_database" => statistics::pg_stat_database((of.sessions)().len()),
+        "pg_stat_all_tables" => statistics::pg_stat_tables(&world, true),
+        "pg_stat_user_tables" => statistics::pg_stat_tables(&world, false),
+        "pg_get_keywords" => statistics::pg_get_keywords(),
         _ => Vec::new(),
     };
     Ok(Some(GivenSource::table(layout.batch(&rows)?)))

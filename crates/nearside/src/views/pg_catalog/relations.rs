@@ -10,6 +10,7 @@ use crate::catalog::lengths::told;
 use crate::catalog::pg_types::{innermost, of_field};
 use crate::functions::quoting::ident;
 use crate::plan::system::Descriptions;
+use crate::sql::parts_of_text;
 
 /// The number of `pg_class` itself.
 const PG_CLASS: u32 = 1259;
@@ -17,6 +18,16 @@ const PG_CLASS: u32 = 1259;
 /// `pg_class`.
 pub(super) fn pg_class(world: &World<'_>, all: &Descriptions) -> Vec<Row> {
     world.relations().iter().map(|of| class(of, world, all)).collect()
+}
+
+/// How many rows there are; -1 where that is not known.
+pub(super) fn rows_of(of: &Relation<'_>) -> i64 {
+    match of.of {
+        // What was written last is not counted, as it is not in PostgreSQL.
+        Of::Table(table) | Of::Index(table, _) => table.base.rows() as i64,
+        Of::Sequence(_) => 1,
+        _ => -1,
+    }
 }
 
 fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
@@ -33,13 +44,7 @@ fn class(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Row {
         }
         _ => (0, false, false),
     };
-    let rows = match of.of {
-        // What was written last is not counted, as it is not in PostgreSQL.
-        Of::Table(table) => table.base.rows() as i64,
-        Of::Sequence(_) => 1,
-        Of::Index(table, _) => table.base.rows() as i64,
-        _ => -1,
-    };
+    let rows = rows_of(of);
     let is_populated = !matches!(of.of, Of::Table(table) if table.is_readable().is_err());
     let persistence = if of.schema.starts_with("pg_temp") { "t" } else { "p" };
     vec![
@@ -149,7 +154,7 @@ fn attributes(of: &Relation<'_>, world: &World<'_>, all: &Descriptions) -> Vec<R
 pub(super) fn pg_attrdef(world: &World<'_>) -> Vec<Row> {
     let of_table = |table: &std::sync::Arc<TableEntry>| {
         let defaults = table.defaults.iter().filter(|(column, _)| !table.rules.identities.contains_key(*column));
-        let defaults = defaults.map(|(column, default)| (column, as_shown(&default.text)));
+        let defaults = defaults.map(|(column, default)| (column, as_shown(&default.text, world)));
         let computed = table.rules.generated.iter().map(|(column, of)| (column, of.text.to_string()));
         let row = |(column, text): (&String, String)| {
             vec![
@@ -164,10 +169,19 @@ pub(super) fn pg_attrdef(world: &World<'_>) -> Vec<Row> {
     world.state.tables().flat_map(of_table).collect()
 }
 
-/// A default as PostgreSQL shows it: by `regclass` clients tell columns that are numbered.
-fn as_shown(text: &str) -> String {
-    let name = text.strip_prefix("nextval('").and_then(|rest| rest.strip_suffix("')"));
-    name.map_or_else(|| text.to_string(), |name| format!("nextval('{name}'::regclass)"))
+/// A default as PostgreSQL shows it: by `regclass` clients tell columns that are numbered. The sequence has its schema
+/// where its name alone would not find it.
+fn as_shown(text: &str, world: &World<'_>) -> String {
+    let Some(name) = text.strip_prefix("nextval('").and_then(|rest| rest.strip_suffix("')")) else {
+        return text.to_string();
+    };
+    let found = match parts_of_text(&name.replace("''", "'")).as_deref() {
+        Ok([name]) => world.named(None, name),
+        Ok([schema, name]) => world.named(Some(schema), name),
+        _ => None,
+    };
+    let shown = found.map_or_else(|| name.to_string(), |of| world.shown(&of).replace('\'', "''"));
+    format!("nextval('{shown}'::regclass)")
 }
 
 /// `pg_index`.

@@ -129,7 +129,7 @@ impl<'a> World<'a> {
             let oid = self.numbers.relation(SYSTEM_SCHEMA, view);
             Relation { oid, schema: SYSTEM_SCHEMA, name: view, of: Of::System("v") }
         }));
-        all.extend(layout::all().map(|layout| Relation {
+        all.extend(layout::all().filter(|layout| layout.kind != "f").map(|layout| Relation {
             oid: layout.oid,
             schema: PG_CATALOG,
             name: layout.name,
