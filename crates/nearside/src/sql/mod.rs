@@ -133,7 +133,7 @@ use respelled::respelled;
 pub(crate) use returning::{Returning, take_returning};
 pub(crate) use roles::{RoleName, RoleOptions, RoleSetting, RoleStatement, without_password};
 pub(crate) use rows::gives_rows;
-pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, of_column, take_rules};
+pub(crate) use rules::{Numbered, WrittenCheck, WrittenForeignKey, WrittenRules, deferral, of_column, take_rules};
 pub(crate) use scope::without_stars;
 pub(crate) use sequences::{ColumnChange, OwnedBy, SequenceStatement};
 pub(crate) use set_config::{SetConfig, set_config};
