@@ -61,6 +61,7 @@ mod moment_words;
 mod named_arguments;
 mod names;
 mod nested_sets;
+mod nocase;
 mod ordered_sets;
 mod ordinality;
 mod ordinary;
@@ -315,6 +316,7 @@ impl AnyStatement {
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(asof::write_out)?;
             statements.iter_mut().try_for_each(catalog_types::without_schema)?;
+            statements.iter_mut().try_for_each(nocase::write_out)?;
             statements.iter_mut().try_for_each(described::write_out)?;
             statements.iter_mut().try_for_each(ordered_sets::write_out)?;
             statements.iter_mut().try_for_each(ordinality::write_out)?;

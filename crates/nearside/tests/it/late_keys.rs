@@ -5,7 +5,8 @@ use nearside::Error;
 use crate::read::{database, number};
 use crate::transactions::{fails, line, run, until_one_waits};
 
-const TABLE: &str = "CREATE TABLE t (a INT UNIQUE DEFERRABLE INITIALLY DEFERRED, b TEXT); INSERT INTO t VALUES (1, 'one')";
+const TABLE: &str =
+    "CREATE TABLE t (a INT UNIQUE DEFERRABLE INITIALLY DEFERRED, b TEXT); INSERT INTO t VALUES (1, 'one')";
 
 #[test]
 fn who_writes_the_same_key_waits_and_sees_what_became_of_it() {

@@ -108,6 +108,8 @@ struct Place<'a> {
     elements: usize,
     /// What is not there is no error.
     forgives: bool,
+    /// A soft fault ends all: neither `silent` nor a condition forgives it.
+    throws: bool,
     depth: usize,
 }
 
@@ -145,7 +147,8 @@ impl Path {
         }
         let follow = Follow { path: self, root, variables };
         let mut out = Out { all: Vec::new(), is_first_enough };
-        let place = Place { current: Item::Known(root), elements: 0, forgives: self.is_lax, depth: 0 };
+        let place =
+            Place { current: Item::Known(root), elements: 0, forgives: self.is_lax, throws: !is_silent, depth: 0 };
         let done = follow.step(&self.chain, Item::Known(root), &place, self.is_lax, &mut out);
         let has_failed = match done {
             Ok(_) => false,
@@ -200,20 +203,26 @@ impl<'a> Follow<'a> {
                 ))),
             },
             Step::Computed(operation, left, right) => {
-                let number = |of: &'a Chain, side: &str| match &self.values(of, item.clone(), place, true)?[..] {
+                let (left, right) =
+                    (self.values(left, item.clone(), place, true)?, self.values(right, item, place, true)?);
+                let number = |all: &[Item<'a>], side: &str| match all {
                     [one] if matches!(one.value(), Value::Number(_)) => Ok(exact(one.value())),
                     _ => soft(
                         SqlState::SingletonSqlJsonItemRequired,
                         format!("what stands {side} of {} in a path is not one number", operation.sql()),
                     ),
                 };
-                let (left, right) = (number(left, "left")?, number(right, "right")?);
+                let (left, right) = (number(&left, "left")?, number(&right, "right")?);
                 let made = operation.of(&left, &right).and_then(|made| made.normal()).map_err(Fault::Soft)?;
                 self.next(chain, Item::Made(Value::Number(made)), place, out)
             }
             Step::Signed(sign, of) => {
                 for value in self.values(of, item, place, true)? {
                     let Value::Number(_) = value.value() else {
+                        // Where it is asked alone whether there is one, others are passed over, as in PostgreSQL.
+                        if out.is_first_enough && chain.len() == 1 {
+                            continue;
+                        }
                         return soft(
                             SqlState::SqlJsonNumberNotFound,
                             format!("what stands behind the sign {} in a path is no number", sign.sql()),
@@ -258,8 +267,13 @@ impl<'a> Follow<'a> {
             Step::Elements(all) => self.elements(chain, all, &item, place, out),
             Step::Any(first, last) => {
                 let forgiving = Place { forgives: true, ..place.clone() };
-                if *first == Level::At(0) && self.next(chain, item.clone(), &forgiving, out)? == Flow::Stop {
-                    return Ok(Flow::Stop);
+                if *first == Level::At(0) {
+                    match self.next(chain, item.clone(), &forgiving, out) {
+                        Ok(Flow::On) => {}
+                        // As in PostgreSQL, what is below is looked at all the same.
+                        Err(Fault::Soft(_)) if !place.throws && !item.value().is_scalar() => {}
+                        ended => return ended,
+                    }
                 }
                 self.descend(chain, (&item, 1), (*first, *last), &forgiving, out)
             }
@@ -453,6 +467,7 @@ impl<'a> Follow<'a> {
     }
 
     fn truth(&self, of: &'a Condition, item: &Item<'a>, place: &Place<'a>) -> Followed<Truth> {
+        let place = &Place { throws: false, ..place.clone() };
         let of_values = |chain: &'a Chain, unwraps| match self.values(chain, item.clone(), place, unwraps) {
             Ok(all) => Ok(Some(all)),
             Err(Fault::Soft(_)) => Ok(None),

@@ -3,7 +3,7 @@
 use super::{Chain, Condition, Level, Operation, Path, Step};
 use crate::json::value::write_string;
 
-/// How tightly parts hold together: `||`, `&&`, comparisons, sums, products, signs, all else.
+/// How tightly parts hold together: `||`, `&&`, comparisons, sums, products, signs, what is in brackets anyway.
 const OR: u8 = 0;
 const AND: u8 = 1;
 const COMPARED: u8 = 2;
@@ -14,7 +14,7 @@ const WHOLE: u8 = 6;
 
 pub(super) fn path(path: &Path) -> String {
     let mut text = String::from(if path.is_lax { "" } else { "strict " });
-    chain(&path.chain, OR, &mut text);
+    chain(&path.chain, WHOLE, &mut text);
     text
 }
 
@@ -28,17 +28,17 @@ fn chain(of: &Chain, outer: u8, to: &mut String) {
                 Operation::Plus | Operation::Minus => SUM,
                 Operation::Times | Operation::Over | Operation::Rest => PRODUCT,
             };
-            bracketed(own <= outer || outer == OR, to, |to| {
+            bracketed(own <= outer, to, |to| {
                 chain(left, own, to);
                 to.push_str(&format!(" {} ", operation.sql()));
                 chain(right, own, to);
             });
         }
-        Step::Signed(sign, of) => bracketed(SIGNED <= outer || outer == OR, to, |to| {
+        Step::Signed(sign, of) => bracketed(SIGNED <= outer, to, |to| {
             to.push_str(sign.sql());
             chain(of, SIGNED, to);
         }),
-        Step::Truth(of) => condition(of, if rest.is_empty() && outer != OR { outer } else { WHOLE }, to),
+        Step::Truth(of) => condition(of, outer, to),
         Step::Root => to.push('$'),
         Step::Current => to.push('@'),
         Step::Last => to.push_str("last"),
@@ -70,10 +70,10 @@ fn step(of: &Step, to: &mut String) {
             to.push('[');
             for (place, (from, last)) in all.iter().enumerate() {
                 to.push_str(if place > 0 { "," } else { "" });
-                chain(from, WHOLE - 1, to);
+                chain(from, OR, to);
                 if let Some(last) = last {
                     to.push_str(" to ");
-                    chain(last, WHOLE - 1, to);
+                    chain(last, OR, to);
                 }
             }
             to.push(']');
@@ -119,7 +119,7 @@ fn condition(of: &Condition, outer: u8, to: &mut String) {
         }
         Condition::Exists(of) => {
             to.push_str("exists (");
-            chain(of, WHOLE - 1, to);
+            chain(of, OR, to);
             to.push(')');
         }
         Condition::Compared(comparison, left, right) => bracketed(is_within && COMPARED <= outer, to, |to| {
@@ -133,7 +133,7 @@ fn condition(of: &Condition, outer: u8, to: &mut String) {
             chain(right, COMPARED, to);
         }),
         Condition::Matches { of, pattern, flags, .. } => bracketed(is_within && COMPARED <= outer, to, |to| {
-            chain(of, COMPARED, to);
+            chain(of, WHOLE, to);
             to.push_str(" like_regex ");
             write_string(pattern, to);
             if !flags.is_empty() {
