@@ -1,4 +1,4 @@
-//! What a transaction looks at late: foreign keys that are DEFERRED, and what is left to do before COMMIT.
+//! What a transaction looks at late: keys that are DEFERRED, and what is left to do before COMMIT.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -250,6 +250,11 @@ impl TableEntry {
         self.indexes.iter().filter(|index| index.unique)
     }
 
+    /// Its keys that are DEFERRABLE, whose rows are looked at once a statement has written them.
+    pub(crate) fn deferrable_keys(&self) -> impl Iterator<Item = &IndexEntry> {
+        self.indexes.iter().filter(|index| index.is_deferrable())
+    }
+
     /// Rows that are not deleted, as of now.
     pub(crate) fn live_rows(&self) -> usize {
         match &self.delta {

@@ -18,6 +18,7 @@ use arrow::datatypes::SchemaRef;
 use storage::{Column, Segment, TableVersion};
 
 use crate::catalog::placement::column_index;
+use crate::catalog::rules::Deferral;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
@@ -44,8 +45,11 @@ pub(crate) struct IndexEntry {
     pub name: String,
     /// The columns, by name, in the order they were given.
     pub columns: Vec<String>,
-    /// Whether no two rows may have the same values, NULLs apart.
+    /// Whether no two rows have the same values at any time, NULLs apart. Of a key that is DEFERRABLE two may while a
+    /// statement or a transaction goes on, so nothing relies on it: it is no unique index.
     pub unique: bool,
+    /// When it is looked at whether rows keep a key that is not `unique`.
+    pub deferral: Deferral,
     /// Where it comes from.
     pub origin: Origin,
     /// That one of `columns` which segments have an index over.
@@ -56,7 +60,17 @@ impl IndexEntry {
     /// An index over `columns`, of which there is at least one.
     pub(crate) fn new(name: String, columns: Vec<String>, unique: bool, origin: Origin) -> IndexEntry {
         let indexed = columns.first().cloned().unwrap_or_default();
-        IndexEntry { name, columns, unique, origin, indexed }
+        IndexEntry { name, columns, unique, deferral: Deferral::Never, origin, indexed }
+    }
+
+    /// The key of a table whose rows keep it, as one that is looked at at other times.
+    pub(crate) fn deferrable(self, deferral: Deferral) -> IndexEntry {
+        IndexEntry { unique: deferral == Deferral::Never, deferral, ..self }
+    }
+
+    /// Whether it is a key that is DEFERRABLE.
+    pub(crate) fn is_deferrable(&self) -> bool {
+        self.deferral != Deferral::Never
     }
 
     /// The name that it gets where none was given, and which stays as it is where no other index has it.
@@ -105,6 +119,12 @@ impl IndexedTable {
     /// The table with the same rows and no index listed, so that nobody relies on its keys.
     pub(crate) fn without_keys(&self) -> IndexedTable {
         IndexedTable(TableEntry { indexes: Arc::default(), ..self.0.clone() })
+    }
+
+    /// The table with the same indexes, of which something else is said.
+    pub(crate) fn with_keys(self, of: impl Fn(&IndexEntry) -> IndexEntry) -> IndexedTable {
+        let indexes = Arc::new(self.0.indexes.iter().map(of).collect());
+        IndexedTable(TableEntry { indexes, ..self.0 })
     }
 
     /// The table, which is to be changed again.

@@ -29,7 +29,8 @@ struct State {
     owner: Option<(u64, u64)>,
     /// Transactions that have written the table or locked rows of it, and since which of their steps.
     writers: BTreeMap<u64, u64>,
-    /// Which transaction has a key, since which of its steps: by the unique index, in the table's order, and the code.
+    /// Which transaction has a key, since which of its steps: by the unique index, in the table's order,
+    /// those that are DEFERRABLE behind the others, and the code.
     keys: HashMap<(usize, u64), (u64, u64)>,
 }
 
@@ -60,6 +61,14 @@ impl TableLocks {
             .chain(state.writers.keys())
             .copied()
             .find(|holder| Some(*holder) != own)
+    }
+
+    /// The transactions that have written the table or own it, other than `own`.
+    pub(crate) fn others(&self, own: Option<u64>) -> Vec<u64> {
+        if !self.is_any() {
+            return Vec::new();
+        }
+        self.state.lock().writers.keys().copied().filter(|holder| Some(*holder) != own).collect()
     }
 
     /// Who has one of some keys of a unique index, if that is another than `own`.

@@ -151,7 +151,7 @@ fn index(table: &TableEntry, entry: &IndexEntry) -> IndexReport {
         table: table.name.table.clone(),
         name: entry.name.clone(),
         columns: entry.columns.clone(),
-        unique: entry.unique,
+        unique: entry.unique || entry.is_deferrable(),
         origin: match entry.origin {
             Origin::PrimaryKey => "primary key",
             Origin::Unique => "unique",

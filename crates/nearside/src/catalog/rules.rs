@@ -110,8 +110,8 @@ impl OnChange {
     }
 }
 
-/// When it is looked at whether rows keep a foreign key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When it is looked at whether rows keep a key or a foreign key, the strictest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Deferral {
     /// At the end of each statement.
     #[default]

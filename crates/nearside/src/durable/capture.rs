@@ -189,6 +189,10 @@ fn rule(expression: &RowExpression) -> Rule {
     Rule { text: expression.text.to_string(), zone: expression.zone.as_ref().map(|zone| zone.to_string()) }
 }
 
+fn deferral(of: Deferral) -> Option<String> {
+    (of != Deferral::Never).then(|| of.sql().into())
+}
+
 fn foreign_key(key: &ForeignKey) -> ForeignKeyOf {
     ForeignKeyOf {
         name: key.name.clone(),
@@ -198,7 +202,7 @@ fn foreign_key(key: &ForeignKey) -> ForeignKeyOf {
         on_delete: key.on_delete.sql().into(),
         on_update: key.on_update.sql().into(),
         is_full: key.is_full,
-        deferral: (key.deferral != Deferral::Never).then(|| key.deferral.sql().into()),
+        deferral: deferral(key.deferral),
     }
 }
 
@@ -293,7 +297,13 @@ fn index(index: &IndexEntry) -> Index {
         Origin::Unique => "unique",
         Origin::Created => "created",
     };
-    Index { name: index.name.clone(), columns: index.columns.clone(), unique: index.unique, origin: origin.to_string() }
+    Index {
+        name: index.name.clone(),
+        columns: index.columns.clone(),
+        unique: index.unique,
+        origin: origin.to_string(),
+        deferral: deferral(index.deferral),
+    }
 }
 
 /// A table's rows: its segments, without those of its delta that died, and the rows of the delta.

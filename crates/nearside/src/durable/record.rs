@@ -288,6 +288,9 @@ pub(super) struct Index {
     pub unique: bool,
     /// `primary key`, `unique` or `created`.
     pub origin: String,
+    /// `DEFERRABLE` and so on, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deferral: Option<String>,
 }
 
 /// Where a table's columns and parts lie.

@@ -483,9 +483,7 @@ impl TableOf {
                 on_delete: action(&key.on_delete)?,
                 on_update: action(&key.on_update)?,
                 is_full: key.is_full,
-                deferral: key.deferral.as_deref().map_or(Ok(Deferral::Never), |text| {
-                    Deferral::of(text).ok_or_else(|| malformed(&format!("'{text}' is no time to look at a key")))
-                })?,
+                deferral: deferral(key.deferral.as_deref())?,
             });
         }
         Ok(all)
@@ -551,7 +549,17 @@ fn index(index: &Index) -> Result<IndexEntry> {
         "created" => Origin::Created,
         other => return Err(malformed(&format!("'{other}' is no origin of an index"))),
     };
-    Ok(IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin))
+    let entry = IndexEntry::new(index.name.clone(), index.columns.clone(), index.unique, origin);
+    Ok(match deferral(index.deferral.as_deref())? {
+        Deferral::Never => entry,
+        late => entry.deferrable(late),
+    })
+}
+
+fn deferral(text: Option<&str>) -> Result<Deferral> {
+    text.map_or(Ok(Deferral::Never), |text| {
+        Deferral::of(text).ok_or_else(|| malformed(&format!("'{text}' is no time to look at a key")))
+    })
 }
 
 fn domain_of(name: Name, of: &Domain, running: &Arc<RunningStatement>) -> Result<DomainEntry> {

@@ -72,6 +72,17 @@ states! {
     InvalidEscapeSequence = "22025" "invalid_escape_sequence":
         "ESCAPE is no character, or a pattern ends with it";
     ArraySubscriptError = "2202E" "array_subscript_error": "a number of elements that a list does not have";
+    InvalidSqlJsonSubscript = "22033" "invalid_sql_json_subscript":
+        "a subscript in a path of JSON that the array does not have";
+    NonNumericSqlJsonItem = "22036" "non_numeric_sql_json_item":
+        "a method of numbers in a path of JSON, of another value";
+    SingletonSqlJsonItemRequired = "22038" "singleton_sql_json_item_required":
+        "a path of JSON gives none or several values where it has to give one";
+    SqlJsonArrayNotFound = "22039" "sql_json_array_not_found": "a step of arrays in a path of JSON, of another value";
+    SqlJsonMemberNotFound = "2203A" "sql_json_member_not_found": "a key in a path of JSON that an object does not have";
+    SqlJsonNumberNotFound = "2203B" "sql_json_number_not_found": "a sign in a path of JSON, of what is no number";
+    SqlJsonObjectNotFound = "2203C" "sql_json_object_not_found":
+        "a step of objects in a path of JSON, of another value";
     InvalidTextRepresentation = "22P02" "invalid_text_representation": "a text is not a value of a type";
     BadCopyFileFormat = "22P04" "bad_copy_file_format": "a file that is read has records of another shape";
     UntranslatableCharacter = "22P05" "untranslatable_character": "a character that a text cannot have";

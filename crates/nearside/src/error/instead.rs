@@ -43,13 +43,13 @@ const ADVICE: &[(&[&str], &str)] = &[
     (&["xmlelement", "xmlagg", "xpath"], "there is no XML; use string_agg and concat"),
     (
         &[
-            "jsonb_path_exists",
-            "jsonb_path_match",
-            "jsonb_path_query",
-            "jsonb_path_query_array",
-            "jsonb_path_query_first",
+            "jsonb_path_exists_tz",
+            "jsonb_path_match_tz",
+            "jsonb_path_query_tz",
+            "jsonb_path_query_array_tz",
+            "jsonb_path_query_first_tz",
         ],
-        "the language of paths is not there; use ->, #> and @> of JSONB, and jsonb_array_elements()",
+        "paths know no times of day; use the function without _tz",
     ),
     (
         &["json_populate_record", "json_populate_recordset", "jsonb_populate_record", "jsonb_populate_recordset"],

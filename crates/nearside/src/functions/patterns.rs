@@ -80,6 +80,18 @@ pub(super) fn written(pattern: &str, options: &str, asked: Asked) -> Result<Stri
     Ok(read.written())
 }
 
+/// The regular expression that tells whether a text matches a pattern.
+///
+/// # Errors
+/// As [`written`].
+pub(super) fn expression(pattern: &str, options: &str) -> Result<::regex::Regex> {
+    let written = written(pattern, options, Asked::Any)?;
+    match ::regex::Regex::new(&written) {
+        Ok(made) => Ok(made),
+        Err(error) => value_err!(InvalidRegularExpression, "regular expression '{pattern}': {error}"),
+    }
+}
+
 static PATTERN: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(Pattern { signature: Signature::any(1, Volatility::Immutable) })));
 

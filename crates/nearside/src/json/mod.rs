@@ -7,7 +7,9 @@
 //! What nests deeper than [`DEPTH_MAX`] is refused.
 
 pub(crate) mod change;
+mod exact;
 pub(crate) mod number;
+pub(crate) mod path;
 pub(crate) mod scan;
 pub(crate) mod value;
 

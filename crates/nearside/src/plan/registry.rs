@@ -395,7 +395,7 @@ const SECTIONS: [(&str, &[&str]); 18] = [
 ];
 
 /// Functions that SQL has a syntax of its own for, and those that are written as others (`sql::json`).
-const FORMS: [&str; 29] = [
+const FORMS: [&str; 30] = [
     "extract",
     "overlay",
     "position",
@@ -418,6 +418,7 @@ const FORMS: [&str; 29] = [
     "jsonb_each_text",
     "json_object_keys",
     "jsonb_object_keys",
+    "jsonb_path_query",
     "json_to_record",
     "jsonb_to_record",
     "json_to_recordset",

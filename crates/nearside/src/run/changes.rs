@@ -1,4 +1,4 @@
-//! Which rows came and went by a statement of a transaction, where foreign keys have to know.
+//! Which rows came and went by a statement of a transaction, where keys have to know.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ pub(crate) enum RowChange {
 /// What is to be done because rows came or went.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// The table that refers.
+    /// The table that refers, or whose key it is.
     pub child: u64,
-    /// The foreign key's name.
+    /// The foreign key's name, or that of a key that is DEFERRABLE.
     pub key: String,
     /// The table whose rows came or went.
     pub of: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Step {
 /// What has happened to rows: values of the columns that a foreign key is about.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    /// Rows of the child came.
+    /// Rows of the child, or of the table with the key, came.
     Came(RecordBatch),
     /// Keys of the table that is referred to went.
     Went(RecordBatch, Went),

@@ -189,7 +189,7 @@ pub(crate) struct InTransaction {
     pub own: HashSet<u64>,
     /// The others whose rows have been written, or are about to be: as others see them.
     pub shared: Mutex<HashMap<u64, Arc<SharedView>>>,
-    /// Tables whose rows foreign keys that are deferred have yet to be looked at for.
+    /// Tables whose rows keys that are deferred have yet to be looked at for.
     pub waited_for: HashSet<u64>,
     /// What the statement wants locked besides what it writes.
     pub wanted: Mutex<Option<WantedLocks>>,

@@ -24,17 +24,22 @@ use super::walk::rewrite;
 use crate::error::codes::SqlState;
 use crate::error::instead::advice;
 use crate::error::{Error, Result};
+use crate::functions::json::paths::{AS_PATH, FOUND};
 use crate::functions::json::{AS_JSON, AS_JSONB, ITEM, TYPED};
 
 /// Functions that give rows of one column: their names, what gives the list, the column, and its type.
-const COLUMN: [(&str, &str, &str, &str); 6] = [
+const COLUMN: [(&str, &str, &str, &str); 7] = [
     ("json_array_elements", "__nearside_json_elements", "value", "json"),
     ("jsonb_array_elements", "__nearside_json_elements", "value", "jsonb"),
     ("json_array_elements_text", "__nearside_json_elements_text", "value", ""),
     ("jsonb_array_elements_text", "__nearside_json_elements_text", "value", ""),
     ("json_object_keys", "__nearside_json_keys", "", ""),
     ("jsonb_object_keys", "__nearside_json_keys", "", ""),
+    (PATH_QUERY, FOUND, "", "jsonb"),
 ];
+
+/// What a path finds, as rows: of more than one argument, unlike the others.
+const PATH_QUERY: &str = "jsonb_path_query";
 
 /// Those of keys and values.
 const PAIRS: [(&str, &str, &str); 4] = [
@@ -204,6 +209,9 @@ fn cast_to(data_type: &ast::DataType) -> Option<&'static str> {
     match data_type {
         ast::DataType::JSON => Some(AS_JSON),
         ast::DataType::JSONB => Some(AS_JSONB),
+        ast::DataType::Custom(name, of) if of.is_empty() && called(name).as_deref() == Some("jsonpath") => {
+            Some(AS_PATH)
+        }
         _ => None,
     }
 }
@@ -237,7 +245,7 @@ fn in_expression(expr: &mut Expr) -> Result<()> {
                 check_parameters(function)?;
             }
             if let Some((_, list, _, data_type)) = COLUMN.iter().find(|(known, ..)| *known == name) {
-                let rows = call("unnest", vec![call(list, vec![of_kind(argument(function, &name)?, &name)])]);
+                let rows = call("unnest", vec![call(list, arguments(function, &name)?)]);
                 *expr = typed(rows, data_type);
             } else if PAIRS.iter().any(|(known, ..)| *known == name) {
                 let message = format!("{name}() gives rows of two columns, and can stand in FROM only");
@@ -295,13 +303,34 @@ fn typed(expr: Expr, data_type: &str) -> Expr {
     }
 }
 
-/// The only argument of a call.
-fn argument(function: &Function, name: &str) -> Result<Expr> {
+/// The arguments of a call that gives rows.
+fn arguments(function: &Function, name: &str) -> Result<Vec<Expr>> {
     match &function.args {
         FunctionArguments::List(list) if list.clauses.is_empty() && list.duplicate_treatment.is_none() => {
-            one_argument(&list.args, name)
+            all_arguments(&list.args, name)
         }
-        _ => one_argument(&[], name),
+        _ => all_arguments(&[], name),
+    }
+}
+
+/// One argument, or those of what a path finds; the first as the type that the function's name says.
+fn all_arguments(args: &[FunctionArg], name: &str) -> Result<Vec<Expr>> {
+    if name != PATH_QUERY {
+        return Ok(vec![of_kind(one_argument(args, name)?, name)]);
+    }
+    let each = args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => Some(arg.clone()),
+        _ => None,
+    });
+    match each.collect::<Option<Vec<Expr>>>().filter(|all| (2..=4).contains(&all.len())) {
+        Some(mut all) => {
+            all[0] = of_kind(all[0].clone(), name);
+            Ok(all)
+        }
+        None => Err(Error::plan(
+            SqlState::UndefinedFunction,
+            format!("{name}() takes a value of jsonb, a path, and maybe variables and whether faults are forgiven"),
+        )),
     }
 }
 
@@ -362,18 +391,18 @@ fn in_from(factor: &mut TableFactor) -> Result<()> {
     if column.is_none() && pairs.is_none() {
         return Ok(());
     }
-    let of = of_kind(one_argument(args, &name)?, &name);
+    let of = all_arguments(args, &name)?;
     let alias = alias_of(factor).cloned();
     let table = alias.as_ref().map_or_else(|| Ident::new(name.clone()), |alias| alias.name.clone());
     let text = match (column, pairs) {
         (Some((_, list, column, data_type)), _) => {
-            let value = typed(call("unnest", vec![call(list, vec![of])]), data_type);
+            let value = typed(call("unnest", vec![call(list, of)]), data_type);
             let column = if column.is_empty() { table.to_string() } else { quoted(column) };
             format!("SELECT {value} AS {column}")
         }
         (_, Some((_, list, data_type))) => {
-            let keys = call("unnest", vec![call("__nearside_json_keys", vec![of.clone()])]);
-            let values = typed(call("unnest", vec![call(list, vec![of])]), data_type);
+            let keys = call("unnest", vec![call("__nearside_json_keys", of.clone())]);
+            let values = typed(call("unnest", vec![call(list, of)]), data_type);
             format!("SELECT {keys} AS \"key\", {values} AS \"value\"")
         }
         _ => return Ok(()),

@@ -10,7 +10,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::complete::of_foreign_key;
+use super::complete::of_key;
 use super::rules::deferral;
 use super::{AnyStatement, CopyFrom, RECURSION_MAX, normalised};
 use crate::catalog::rules::Deferral;
@@ -231,7 +231,7 @@ fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, Pars
     if parser.parse_keywords(&[Keyword::ALTER, Keyword::CONSTRAINT]) {
         let name = normalised(parser.parse_identifier()?);
         let said = parser.parse_constraint_characteristics()?;
-        if let Some(Err(error)) = said.as_ref().map(of_foreign_key) {
+        if let Some(Err(error)) = said.as_ref().map(of_key) {
             return Err(ParserError::ParserError(error.to_string()));
         }
         let deferral = deferral(said.as_ref());

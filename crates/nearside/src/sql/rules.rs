@@ -1,5 +1,5 @@
 //! What CREATE TABLE and ALTER TABLE say of rows and keys and the planner does not read: CHECK, columns that are
-//! computed or numbered, and the names of keys.
+//! computed or numbered, the names of keys and when these are looked at.
 //!
 //! It is taken off the statement before that is planned; who makes the table puts it into effect.
 
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use sqlparser::ast::{
     self, CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
     ConstraintReferenceMatchKind, CreateTable, DataType, DeferrableInitial, Expr, ForeignKeyConstraint, GeneratedAs,
-    GeneratedExpressionMode, Ident, ObjectName, ReferentialAction, SequenceOptions as ParsedOptions, TableConstraint,
-    UnaryOperator, Value,
+    GeneratedExpressionMode, Ident, IndexColumn, ObjectName, PrimaryKeyConstraint, ReferentialAction,
+    SequenceOptions as ParsedOptions, TableConstraint, UnaryOperator, UniqueConstraint, Value,
 };
 
 use super::normalised;
@@ -88,7 +88,7 @@ impl WrittenForeignKey {
 }
 
 /// What is said of when a key is looked at; what contradicts itself was refused before.
-pub(super) fn deferral(said: Option<&ConstraintCharacteristics>) -> Deferral {
+pub(crate) fn deferral(said: Option<&ConstraintCharacteristics>) -> Deferral {
     match said {
         Some(ConstraintCharacteristics { initially: Some(DeferrableInitial::Deferred), .. }) => Deferral::Deferred,
         Some(ConstraintCharacteristics { deferrable: Some(true), .. }) => Deferral::Immediate,
@@ -109,6 +109,8 @@ pub(crate) struct WrittenRules {
     pub foreign_keys: Vec<WrittenForeignKey>,
     /// Names of keys, by their columns.
     pub key_names: Vec<(Vec<String>, String)>,
+    /// When keys are looked at, by their columns.
+    pub key_deferrals: Vec<(Vec<String>, Deferral)>,
     /// Columns of domains.
     pub domains: Vec<(String, Arc<DomainEntry>)>,
 }
@@ -139,8 +141,9 @@ fn of_table(create: &mut CreateTable) -> Result<WrittenRules> {
                 is_valid: true,
             }),
             TableConstraint::ForeignKey(key) => rules.foreign_keys.push(WrittenForeignKey::of(&key, None, None)),
-            other => {
+            mut other => {
                 rules.key_names.extend(key_name(&other));
+                rules.key_deferrals.extend(take_key_deferral(&mut other));
                 create.constraints.push(other);
             }
         }
@@ -167,11 +170,25 @@ fn key_name(constraint: &TableConstraint) -> Option<(Vec<String>, String)> {
         TableConstraint::Unique(key) => (&key.name, &key.columns),
         _ => return None,
     };
+    Some((names_of(columns), normalised(name.clone()?)))
+}
+
+/// The columns of a key, and when it is looked at, which the planner does not read.
+fn take_key_deferral(constraint: &mut TableConstraint) -> Option<(Vec<String>, Deferral)> {
+    let (columns, said) = match constraint {
+        TableConstraint::PrimaryKey(key) => (&key.columns, &mut key.characteristics),
+        TableConstraint::Unique(key) => (&key.columns, &mut key.characteristics),
+        _ => return None,
+    };
+    Some((names_of(columns), deferral(said.take().as_ref())))
+}
+
+fn names_of(columns: &[IndexColumn]) -> Vec<String> {
     let columns = columns.iter().filter_map(|column| match &column.column.expr {
         Expr::Identifier(name) => Some(normalised(name.clone())),
         _ => None,
     });
-    Some((columns.collect(), normalised(name.clone()?)))
+    columns.collect()
 }
 
 /// Takes off a column's definition what the planner does not read of it.
@@ -192,7 +209,7 @@ pub(crate) fn of_column(column: &mut ColumnDef, rules: &mut WrittenRules) -> Res
     }
     let mut computed = None;
     let mut kept: Vec<ColumnOptionDef> = Vec::new();
-    for option in std::mem::take(&mut column.options) {
+    for mut option in std::mem::take(&mut column.options) {
         match option.option {
             ColumnOption::Check(CheckConstraint { name: inner, expr, enforced: _ }) => {
                 rules.checks.push(WrittenCheck {
@@ -224,7 +241,9 @@ pub(crate) fn of_column(column: &mut ColumnDef, rules: &mut WrittenRules) -> Res
                     return wrong(format!("column '{name}' is numbered twice; leave one out"));
                 }
             }
-            ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => {
+            ColumnOption::PrimaryKey(PrimaryKeyConstraint { characteristics: ref mut said, .. })
+            | ColumnOption::Unique(UniqueConstraint { characteristics: ref mut said, .. }) => {
+                rules.key_deferrals.push((vec![name.clone()], deferral(said.take().as_ref())));
                 rules.key_names.extend(option.name.clone().map(|given| (vec![name.clone()], normalised(given))));
                 kept.push(option);
             }

@@ -187,6 +187,23 @@ fn in_table<'a>(conflict: &'a Conflict, view: Option<&Arc<WrittenView>>) -> Resu
 pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<(usize, &'a IndexEntry)>> {
     let unique = || table.unique_indexes().enumerate();
     let name = table.name.shown();
+    let is_meant = |index: &&IndexEntry| match &conflict.target {
+        Target::Any => true,
+        Target::Columns(columns) => {
+            index.columns.iter().all(|c| columns.contains(c)) && columns.iter().all(|c| index.is_over(c))
+        }
+        Target::Constraint(constraint) => index.name == *constraint,
+    };
+    if let Some(index) = table.deferrable_keys().find(is_meant) {
+        return Err(Error::execution(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!(
+                "ON CONFLICT: key '{}' of table '{name}' is DEFERRABLE, so two rows may have it for a while; ON \
+                 CONFLICT is for keys that are not",
+                index.name
+            ),
+        ));
+    }
     match &conflict.target {
         Target::Any if conflict.update.is_some() => Err(Error::plan(
             SqlState::SyntaxError,

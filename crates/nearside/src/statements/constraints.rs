@@ -14,7 +14,7 @@ use crate::error::codes::SqlState;
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::sql::{WrittenCheck, WrittenForeignKey, normalised, object_reference};
+use crate::sql::{WrittenCheck, WrittenForeignKey, deferral, normalised, object_reference};
 use crate::statements::alter_column::not_null;
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::{referential, relations, rules};
@@ -55,10 +55,12 @@ pub(crate) fn add(
             add_foreign_key(table, &WrittenForeignKey::of(key, None, None), running)
         }
         TableConstraint::PrimaryKey(key) => {
-            add_key(table, key.name.as_ref(), Origin::PrimaryKey, columns_of(&key.columns)?, running)
+            let written = (key.name.as_ref(), deferral(key.characteristics.as_ref()));
+            add_key(table, written, Origin::PrimaryKey, columns_of(&key.columns)?, running)
         }
         TableConstraint::Unique(key) => {
-            add_key(table, key.name.as_ref(), Origin::Unique, columns_of(&key.columns)?, running)
+            let written = (key.name.as_ref(), deferral(key.characteristics.as_ref()));
+            add_key(table, written, Origin::Unique, columns_of(&key.columns)?, running)
         }
         other => Err(Error::Unsupported(format!("ALTER TABLE .. ADD {other} is not supported"))),
     }
@@ -92,10 +94,12 @@ pub(crate) fn add_foreign_key(
 pub(crate) fn add_keys(
     table: &mut TableEntry,
     column: &str,
-    keys: &[(Origin, Option<Ident>)],
+    keys: &[(Origin, Option<Ident>, Deferral)],
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
-    keys.iter().try_for_each(|(origin, name)| add_key(table, name.as_ref(), *origin, vec![column.to_string()], running))
+    keys.iter().try_for_each(|(origin, name, deferral)| {
+        add_key(table, (name.as_ref(), *deferral), *origin, vec![column.to_string()], running)
+    })
 }
 
 fn columns_of(columns: &[IndexColumn]) -> Result<Vec<String>> {
@@ -108,7 +112,7 @@ fn columns_of(columns: &[IndexColumn]) -> Result<Vec<String>> {
 
 fn add_key(
     table: &mut TableEntry,
-    name: Option<&Ident>,
+    (name, deferral): (Option<&Ident>, Deferral),
     origin: Origin,
     columns: Vec<String>,
     running: &Arc<RunningStatement>,
@@ -141,6 +145,9 @@ fn add_key(
     let with_key = indexed(table.clone(), running)?;
     check_keys(&with_key, None, running)?;
     *table = with_key.into_table();
+    if let Some(added) = Arc::make_mut(&mut table.indexes).last_mut() {
+        *added = added.clone().deferrable(deferral);
+    }
     Ok(())
 }
 
@@ -241,8 +248,8 @@ pub(crate) fn defer(table: &mut TableEntry, name: &str, deferral: Deferral) -> R
     }
 }
 
-/// The foreign keys of these names that SET CONSTRAINTS is about, each by the number of its table and its name. Those
-/// of all tables of a schema which have the name; without a schema the first one that has any.
+/// The keys of these names, foreign keys and others, that SET CONSTRAINTS is about, each by the number of its table and
+/// its name. Those of all tables of a schema which have the name; without a schema the first one that has any.
 ///
 /// # Errors
 /// There is no constraint of a name, or one that is to be deferred is not DEFERRABLE.
@@ -270,11 +277,13 @@ pub(crate) fn deferrable(
         };
         for table in tables {
             let is_it = |key: &&ForeignKey| key.name == wanted && key.deferral != Deferral::Never;
-            match table.rules.foreign_keys.iter().find(is_it) {
-                Some(key) => all.push((table.id, key.name.clone())),
+            let is_deferrable = table.rules.foreign_keys.iter().any(|key| is_it(&key))
+                || table.deferrable_keys().any(|key| key.name == wanted);
+            match is_deferrable {
+                true => all.push((table.id, wanted.to_string())),
                 // What is never deferred is IMMEDIATE anyway.
-                None if !is_deferred => {}
-                None => {
+                false if !is_deferred => {}
+                false => {
                     return Err(Error::plan(
                         SqlState::WrongObjectType,
                         format!("constraint '{wanted}' of table '{}' is not DEFERRABLE", table.name.shown()),

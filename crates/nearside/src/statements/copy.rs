@@ -456,7 +456,7 @@ pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
                 rows += write_rows(plan, &folder.join(&file), FileFormat::Parquet, None, &options, running)?;
                 script.push_str(&format!("{};\n", written::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
-                for statement in written::add_checks(table) {
+                for statement in written::add_deferrable_keys(table).chain(written::add_checks(table)) {
                     script.push_str(&format!("{statement};\n"));
                 }
                 for index in written::create_indexes(table) {

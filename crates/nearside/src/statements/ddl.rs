@@ -18,7 +18,7 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::rights::{Thing, not_allowed};
-use crate::catalog::rules::{ForeignKey, RowExpression};
+use crate::catalog::rules::{Deferral, ForeignKey, RowExpression};
 use crate::catalog::sequences::{SequenceEntry, SequenceOwner};
 use crate::catalog::{CATALOG, CatalogState, Entry, ExternalEntry, Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -459,7 +459,7 @@ fn add_column(
     let mut column = column.clone();
     let mut written = WrittenRules::default();
     of_column(&mut column, &mut written)?;
-    let keys = take_keys(&mut column);
+    let keys = take_keys(&mut column, &written);
     let column = &column;
     let (field, default) = column_field(column, running)?;
     if table.base.schema.index_of(field.name()).is_ok() {
@@ -524,16 +524,19 @@ fn add_column(
     constraints::add_keys(table, name, &keys, running)
 }
 
-/// Takes the keys off a new column's definition, each with its name: they are added once the column is there.
-fn take_keys(column: &mut ColumnDef) -> Vec<(Origin, Option<Ident>)> {
+/// Takes the keys off a new column's definition, each with its name and when it is looked at: they are added once the
+/// column is there.
+fn take_keys(column: &mut ColumnDef, written: &WrittenRules) -> Vec<(Origin, Option<Ident>, Deferral)> {
     let mut keys = Vec::new();
+    let mut deferrals = written.key_deferrals.iter();
     column.options.retain(|option| {
         let origin = match option.option {
             ColumnOption::PrimaryKey(_) => Origin::PrimaryKey,
             ColumnOption::Unique(_) => Origin::Unique,
             _ => return true,
         };
-        keys.push((origin, option.name.clone()));
+        let deferral = deferrals.next().map_or(Deferral::Never, |(_, deferral)| *deferral);
+        keys.push((origin, option.name.clone(), deferral));
         false
     });
     keys

@@ -22,10 +22,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{concat_batches, filter_record_batch, take};
-use arrow::datatypes::{Field, Schema};
-use arrow::row::{RowConverter, SortField};
-use datafusion_common::{Column as ColumnName, JoinType, ScalarValue, TableReference};
-use datafusion_expr::{Expr, LogicalPlanBuilder, lit};
+use arrow::datatypes::Schema;
+use datafusion_common::{Column as ColumnName, ScalarValue};
+use datafusion_expr::{Expr, lit};
 use storage::{Keys, RowHold, TableRow};
 
 use crate::catalog::delta::FoundKeys;
@@ -42,17 +41,14 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::Wait;
 use crate::statements::keys::shown;
+use crate::statements::late_keys;
 use crate::statements::over::over;
 use crate::statements::relations::referring;
 use crate::statements::returning::Returned;
 use crate::statements::transaction::view::to_be_written;
+use crate::statements::with_keys::{KEYS, beside, distinct, encoded, of_table, rows_with, scan};
 use crate::statements::write;
 use crate::statements::writer::as_small_writer;
-use crate::tables::sources::GivenSource;
-use crate::tables::stored::StoredSource;
-
-/// Keys that are looked for as a list, not by a join.
-const LISTED_MAX: usize = 1_000;
 
 /// What follows from what a statement has told, in a state of the transaction that has it.
 ///
@@ -64,6 +60,15 @@ pub(crate) fn steps(changes: Vec<RowChange>, state: &CatalogState) -> Result<Vec
         match change {
             RowChange::Came { table, rows } => {
                 let Some(child) = state.by_id(table) else { continue };
+                for key in child.deferrable_keys() {
+                    steps.push(Step {
+                        child: table,
+                        key: key.name.clone(),
+                        of: table,
+                        deferral: key.deferral,
+                        what: What::Came(named(&rows, &key.columns)?),
+                    });
+                }
                 for key in &child.rules.foreign_keys {
                     steps.push(step(child, key, true, What::Came(named(&rows, &key.columns)?)));
                 }
@@ -147,12 +152,6 @@ fn named(rows: &RecordBatch, names: &[String]) -> Result<RecordBatch> {
     Ok(rows.project(&places)?)
 }
 
-fn encoded(rows: &RecordBatch) -> Result<Vec<Vec<u8>>> {
-    let fields = rows.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let rows = RowConverter::new(fields)?.convert_columns(rows.columns())?;
-    Ok(rows.iter().map(|row| row.data().to_vec()).collect())
-}
-
 /// Whether each row is another one afterwards.
 fn differing(old: &RecordBatch, new: &RecordBatch) -> Result<BooleanArray> {
     let (old, new) = (encoded(old)?, encoded(new)?);
@@ -165,16 +164,6 @@ fn whole(rows: &RecordBatch) -> BooleanArray {
     (0..rows.num_rows()).map(|row| Some(is_whole(row))).collect()
 }
 
-/// Each row once, without those with a NULL.
-fn distinct(rows: &RecordBatch) -> Result<RecordBatch> {
-    let mut seen = HashSet::new();
-    let keys = encoded(rows)?;
-    let is_whole = |row: usize| rows.columns().iter().all(|column| column.is_valid(row));
-    let wanted: BooleanArray =
-        keys.into_iter().enumerate().map(|(row, key)| Some(is_whole(row) && seen.insert(key))).collect();
-    Ok(filter_record_batch(rows, &wanted)?)
-}
-
 /// Does what follows: in a statement of the transaction.
 ///
 /// # Errors
@@ -182,7 +171,12 @@ fn distinct(rows: &RecordBatch) -> Result<RecordBatch> {
 pub(crate) fn carry_out(step: &Step, running: &Arc<RunningStatement>) -> Result<Done> {
     let done = Ok(Done::new("FOREIGN KEY"));
     let Some(child) = running.catalog.by_id(step.child).cloned() else { return done };
-    let Some(key) = child.rules.foreign_keys.iter().find(|key| key.name == step.key).cloned() else { return done };
+    let Some(key) = child.rules.foreign_keys.iter().find(|key| key.name == step.key).cloned() else {
+        if let (What::Came(rows), Some(key)) = (&step.what, child.deferrable_keys().find(|key| key.name == step.key)) {
+            late_keys::look_at(&child, key, rows, running)?;
+        }
+        return done;
+    };
     let Some(parent) = running.catalog.by_id(key.to).cloned() else { return done };
     match &step.what {
         What::Came(rows) => came(&child, &key, &parent, rows, running)?,
@@ -283,7 +277,7 @@ fn came(
 /// Whether a row has NULL in some columns of a key, and not in all; those that came may be gone by now.
 fn is_half_null(child: &TableEntry, key: &ForeignKey, running: &Arc<RunningStatement>) -> Result<bool> {
     child.load_all(running)?;
-    let any = |test: fn(Expr) -> Expr| key.columns.iter().map(|name| test(of_child(name))).reduce(Expr::or);
+    let any = |test: fn(Expr) -> Expr| key.columns.iter().map(|name| test(of_table(name))).reduce(Expr::or);
     let Some(condition) = any(Expr::is_null).zip(any(Expr::is_not_null)).map(|(null, value)| null.and(value)) else {
         return Ok(false);
     };
@@ -391,18 +385,18 @@ fn follow(
         }
         OnChange::Cascade if !by_update => as_small_writer(&child.name, running, |child, running| {
             child.load_all(running)?;
-            write::delete(child, referring_rows(child, key, old)?.build()?, &none, running).map(drop)
+            write::delete(child, rows_with(child, &key.columns, old)?.build()?, &none, running).map(drop)
         }),
         action => as_small_writer(&child.name, running, |child, running| {
             child.load_all(running)?;
             let plan = match (action, new) {
-                (OnChange::Cascade, Some(new)) => joined(child, key, old, Some(new))?,
-                _ => referring_rows(child, key, old)?,
+                (OnChange::Cascade, Some(new)) => beside(child, &key.columns, old, Some(new))?,
+                _ => rows_with(child, &key.columns, old)?,
             };
             let outputs = child.base.schema.fields().iter().map(|field| {
                 let place = key.columns.iter().position(|column| column == field.name());
                 let value = match (place, action) {
-                    (None, _) => of_child(field.name()),
+                    (None, _) => of_table(field.name()),
                     (Some(place), OnChange::Cascade) => {
                         Expr::Column(ColumnName::new(Some(KEYS), format!("new {place}")))
                     }
@@ -430,67 +424,10 @@ fn first_referring_row(
     running: &Arc<RunningStatement>,
 ) -> Result<Option<Vec<ArrayRef>>> {
     child.load_all(running)?;
-    let rows = referring_rows(child, key, keys)?.project(key.columns.iter().map(|name| of_child(name)))?;
+    let rows = rows_with(child, &key.columns, keys)?.project(key.columns.iter().map(|name| of_table(name)))?;
     let rows = query::run(rows.limit(0, Some(1))?.build()?, Arc::clone(running), true)?.collect_all()?;
     let row = rows.iter().find(|batch| batch.num_rows() > 0);
     Ok(row.map(|row| row.columns().iter().map(|column| column.slice(0, 1)).collect()))
-}
-
-/// What the table that refers, and the keys, are called in plans.
-const CHILD: &str = "child";
-const KEYS: &str = "keys";
-
-fn of_child(column: &str) -> Expr {
-    Expr::Column(ColumnName::new(Some(CHILD), column))
-}
-
-/// The rows of a table that refer to some keys.
-fn referring_rows(child: &TableEntry, key: &ForeignKey, keys: &RecordBatch) -> Result<LogicalPlanBuilder> {
-    let [column] = &key.columns[..] else { return joined(child, key, keys, None) };
-    if keys.num_rows() > LISTED_MAX {
-        return joined(child, key, keys, None);
-    }
-    let data_type = child.base.schema.field_with_name(column)?.data_type();
-    // What the column's type does not have no row refers to.
-    let keys = arrow::compute::cast(keys.column(0), data_type)?;
-    let there = (0..keys.len()).filter(|row| keys.is_valid(*row));
-    let values = there.map(|row| Ok(lit(ScalarValue::try_from_array(&keys, row)?))).collect::<Result<Vec<_>>>()?;
-    let condition = match &values[..] {
-        [] => lit(false),
-        [one] => of_child(column).eq(one.clone()),
-        _ => of_child(column).in_list(values, false),
-    };
-    Ok(scan(child)?.filter(condition)?)
-}
-
-fn scan(child: &TableEntry) -> Result<LogicalPlanBuilder> {
-    Ok(LogicalPlanBuilder::scan(TableReference::bare(CHILD), Arc::new(StoredSource::new(child)), None)?)
-}
-
-/// The rows of a table that refer to some keys, beside these and what has become of them.
-fn joined(
-    child: &TableEntry,
-    key: &ForeignKey,
-    old: &RecordBatch,
-    new: Option<&RecordBatch>,
-) -> Result<LogicalPlanBuilder> {
-    let mut fields = Vec::new();
-    let mut columns: Vec<ArrayRef> = Vec::new();
-    for (place, name) in key.columns.iter().enumerate() {
-        let data_type = child.base.schema.field_with_name(name)?.data_type();
-        fields.push(Field::new(format!("old {place}"), data_type.clone(), true));
-        columns.push(arrow::compute::cast(old.column(place), data_type)?);
-    }
-    for (place, column) in new.iter().flat_map(|new| new.columns().iter().enumerate()) {
-        fields.push(Field::new(format!("new {place}"), column.data_type().clone(), true));
-        columns.push(Arc::clone(column));
-    }
-    let keys = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-    let keys = LogicalPlanBuilder::scan(TableReference::bare(KEYS), GivenSource::table(keys), None)?.build()?;
-    let left: Vec<ColumnName> = key.columns.iter().map(|name| ColumnName::new(Some(CHILD), name)).collect();
-    let right: Vec<ColumnName> =
-        (0..key.columns.len()).map(|place| ColumnName::new(Some(KEYS), format!("old {place}"))).collect();
-    Ok(scan(child)?.join(keys, JoinType::Inner, (left, right), None)?)
 }
 
 /// A transaction that sees one state does not see rows that others have written since, which may refer to keys that it
@@ -508,7 +445,7 @@ fn not_by_others(
     let now = Arc::new(running.over(running.inner.catalog.snapshot()));
     let Some(child) = now.catalog.by_id(child.id).cloned() else { return Ok(()) };
     child.load_all(&now)?;
-    let rows = referring_rows(&child, key, keys)?.limit(0, Some(1))?.build()?;
+    let rows = rows_with(&child, &key.columns, keys)?.limit(0, Some(1))?.build()?;
     let rows = query::run(rows, now, true)?.collect_all()?;
     match rows.iter().any(|batch| batch.num_rows() > 0) {
         true => Err(Error::Serialization(format!(
@@ -528,7 +465,7 @@ pub(crate) fn is_kept_by_all(child: &TableEntry, key: &ForeignKey, running: &Arc
     child.load_all(running)?;
     let (state, _) = over(child, running)?;
     let over = Arc::new(running.over(running.catalog.over(Arc::new(state))));
-    let columns: Vec<Expr> = key.columns.iter().map(|name| of_child(name)).collect();
+    let columns: Vec<Expr> = key.columns.iter().map(|name| of_table(name)).collect();
     let rows = scan(child)?.project(columns)?.build()?;
     for batch in query::run(rows, Arc::clone(&over), true)? {
         let batch = batch?;

@@ -23,12 +23,15 @@ pub(crate) fn referring(state: &CatalogState, table: u64) -> impl Iterator<Item 
     all.filter(move |(_, key)| key.to == table)
 }
 
-/// Whether a table has foreign keys, or others refer to it.
+/// Whether more is to be done once a statement has written a table: it has foreign keys, or keys that are DEFERRABLE, or
+/// others refer to it.
 pub(crate) fn is_related(state: &CatalogState, table: &TableEntry) -> bool {
-    !table.rules.foreign_keys.is_empty() || referring(state, table.id).next().is_some()
+    !table.rules.foreign_keys.is_empty()
+        || table.deferrable_keys().next().is_some()
+        || referring(state, table.id).next().is_some()
 }
 
-/// Has a statement that writes a table with foreign keys, or one that others refer to, run as one of a transaction.
+/// Has a statement that writes a table which [is related](is_related) run as one of a transaction.
 ///
 /// # Errors
 /// It does not yet.
@@ -44,11 +47,12 @@ pub(crate) fn within_a_transaction(table: &TableEntry, running: &RunningStatemen
 /// Refuses who writes rows by another way than statements.
 ///
 /// # Errors
-/// The table has foreign keys, or others refer to it.
+/// The table [is related](is_related).
 pub(crate) fn not_beside_statements(table: &TableEntry, running: &RunningStatement) -> Result<()> {
     match is_related(&running.catalog, table) {
         true => Err(Error::Unsupported(format!(
-            "table '{}' has a foreign key, or another's refers to it: its rows are written by statements alone",
+            "table '{}' has a foreign key or a DEFERRABLE one, or another's refers to it: its rows are written by \
+             statements alone",
             table.name.shown()
         ))),
         false => Ok(()),
@@ -269,6 +273,20 @@ pub(crate) fn foreign_key(
     let is_key = |index: &IndexEntry| {
         index.unique && index.columns.len() == to_columns.len() && to_columns.iter().all(|column| index.is_over(column))
     };
+    let is_late = |index: &IndexEntry| {
+        let is_it = to_columns.iter().all(|column| index.is_over(column));
+        index.is_deferrable() && is_it && index.columns.len() == to_columns.len()
+    };
+    if !parent.indexes.iter().any(is_key) && parent.indexes.iter().any(is_late) {
+        return Err(Error::plan(
+            SqlState::ObjectNotInPrerequisiteState,
+            format!(
+                "({}) is a key of table '{}' that is DEFERRABLE: a foreign key refers to one that is not",
+                to_columns.join(", "),
+                parent.name.shown()
+            ),
+        ));
+    }
     let has_twice = to_columns.iter().enumerate().any(|(place, column)| to_columns[..place].contains(column));
     if has_twice || !parent.indexes.iter().any(is_key) {
         return Err(Error::plan(

@@ -1,5 +1,5 @@
-//! Which rows of a table come, go and change by a statement of a transaction, told to foreign keys: see
-//! [`referential`](super::referential).
+//! Which rows of a table come, go and change by a statement of a transaction, told to foreign keys and
+//! to keys that are DEFERRABLE: see [`referential`](super::referential).
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::run::statement::RunningStatement;
 use crate::run::transaction::InTransaction;
 use crate::statements::relations::referring;
 
-/// Tells of rows that come into a table with foreign keys.
+/// Tells of rows that come into a table with foreign keys, or with keys that are DEFERRABLE.
 pub(crate) struct Teller {
     of: Arc<InTransaction>,
     table: u64,
-    /// Which columns the foreign keys are about.
+    /// Which columns these are about.
     places: Vec<usize>,
     schema: SchemaRef,
     budget: Arc<Budget>,
@@ -31,10 +31,10 @@ impl Teller {
     /// # Errors
     /// None that a table's own columns have.
     pub(crate) fn of(table: &TableEntry, running: &RunningStatement) -> Result<Option<Teller>> {
-        let Some(of) = running.transaction.as_ref().filter(|_| !table.rules.foreign_keys.is_empty()) else {
-            return Ok(None);
-        };
-        let columns = table.rules.foreign_keys.iter().flat_map(|key| &key.columns);
+        let of_references = table.rules.foreign_keys.iter().flat_map(|key| &key.columns);
+        let mut columns = of_references.chain(table.deferrable_keys().flat_map(|key| &key.columns)).peekable();
+        let is_wanted = columns.peek().is_some();
+        let Some(of) = running.transaction.as_ref().filter(|_| is_wanted) else { return Ok(None) };
         let (places, schema) = places_of(columns.map(String::as_str), table)?;
         let budget = Arc::clone(running.statement.budget());
         Ok(Some(Teller { of: Arc::clone(of), table: table.id, places, schema, budget }))

@@ -24,10 +24,11 @@ use sqlparser::ast::{self, ColumnDef};
 use storage::{RowsToDelete, TableRow, TableVersion};
 
 use crate::catalog::delta::SMALL_ROWS_MAX;
-use crate::catalog::index::{Origin, indexed};
+use crate::catalog::index::{IndexedTable, Origin, indexed};
 use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::rights::Thing;
+use crate::catalog::rules::Deferral;
 use crate::catalog::sequences::SequenceEntry;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::codes::SqlState;
@@ -659,6 +660,7 @@ pub(crate) fn create_table(
     }
     let table = indexed(table, running)?;
     check_keys(&table, None, running)?;
+    let table = with_deferrals(table, &written.key_deferrals);
     let _ahead = running.home.ahead(&table.table().base)?;
     running.check()?;
     let replaces = create.or_replace;
@@ -698,6 +700,15 @@ pub(crate) fn create_table(
         })
     })?;
     Ok(Done { tag: "CREATE TABLE".into(), rows: count })
+}
+
+/// Has keys looked at when the statement says; of several over the same columns the strictest is what is kept.
+fn with_deferrals(table: IndexedTable, said: &[(Vec<String>, Deferral)]) -> IndexedTable {
+    table.with_keys(|index| {
+        let of_it = said.iter().filter(|(columns, _)| index.is_key() && *columns == index.columns);
+        let deferral = of_it.map(|(_, deferral)| *deferral).min().unwrap_or_default();
+        if deferral == Deferral::Never { index.clone() } else { index.clone().deferrable(deferral) }
+    })
 }
 
 /// Gives keys the names that they were given.

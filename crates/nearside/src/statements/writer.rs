@@ -63,13 +63,13 @@ type Find = for<'a> fn(&'a CatalogState, &Name) -> Result<&'a Arc<TableEntry>>;
 /// of the statement has to look at its rows as they are.
 ///
 /// # Errors
-/// One has; the statement's own has yet to look at foreign keys of its rows.
+/// One has; the statement's own has yet to look at keys of its rows.
 pub(crate) fn is_left_alone(table: &TableEntry, running: &RunningStatement) -> Result<()> {
     if running.transaction.as_ref().is_some_and(|of| of.waited_for.contains(&table.id)) {
         return Err(Error::plan(
             SqlState::ObjectInUse,
             format!(
-                "rows of table '{}' have yet to be looked at for foreign keys that are deferred; COMMIT first, or SET \
+                "rows of table '{}' have yet to be looked at for constraints that are deferred; COMMIT first, or SET \
                  CONSTRAINTS ALL IMMEDIATE",
                 table.name.shown()
             ),

@@ -161,7 +161,8 @@ fn lines(
         }
         lines.push(line);
     }
-    for index in table.indexes.iter().filter(|_| including.indexes) {
+    // Those that are DEFERRABLE come once the rows are there, which they look at then.
+    for index in table.indexes.iter().filter(|of| including.indexes && !(keeps_names && of.is_deferrable())) {
         let key = match index.origin {
             Origin::PrimaryKey => "PRIMARY KEY",
             Origin::Unique => "UNIQUE",
@@ -171,7 +172,7 @@ fn lines(
             true => String::new(),
             false => format!("CONSTRAINT {} ", quoted(&index.name)),
         };
-        lines.push(format!("{named}{key} ({})", columns(&index.columns)));
+        lines.push(format!("{named}{key} ({}){}", columns(&index.columns), index.deferral.suffix()));
     }
     lines.extend(table.rules.checks.iter().filter(|check| check.is_valid && including.constraints).map(check));
     lines
@@ -199,6 +200,20 @@ pub(crate) fn add_foreign_keys(table: &TableEntry, state: &CatalogState) -> Vec<
         ))
     };
     table.rules.foreign_keys.iter().filter_map(statement).collect()
+}
+
+/// `ALTER TABLE .. ADD` for each key of a table that is DEFERRABLE, for a table that has its rows.
+pub(crate) fn add_deferrable_keys(table: &TableEntry) -> impl Iterator<Item = String> {
+    table.deferrable_keys().map(|index| {
+        format!(
+            "ALTER TABLE {} ADD CONSTRAINT {} {} ({}){}",
+            name(&table.name),
+            quoted(&index.name),
+            if index.origin == Origin::PrimaryKey { "PRIMARY KEY" } else { "UNIQUE" },
+            columns(&index.columns),
+            index.deferral.suffix()
+        )
+    })
 }
 
 /// Conditions that rows need not keep which were there before, for a table that has its rows.

@@ -34,7 +34,8 @@ impl<'a> Constraint<'a> {
 
     fn deferral(self) -> Deferral {
         match self {
-            Constraint::Key(_) | Constraint::Check(_) => Deferral::Never,
+            Constraint::Key(index) => index.deferral,
+            Constraint::Check(_) => Deferral::Never,
             Constraint::Foreign(key) => key.deferral,
         }
     }

@@ -560,7 +560,8 @@ fn comments_and_deferred_keys_last() {
         .execute(
             "CREATE TABLE p (id INT PRIMARY KEY); INSERT INTO p VALUES (1);
              CREATE TABLE c (p INT CONSTRAINT late REFERENCES p DEFERRABLE INITIALLY DEFERRED,
-                 q INT CONSTRAINT may REFERENCES p DEFERRABLE, r INT CONSTRAINT other REFERENCES p);
+                 q INT CONSTRAINT may REFERENCES p DEFERRABLE, r INT CONSTRAINT other REFERENCES p,
+                 u INT CONSTRAINT c_late UNIQUE DEFERRABLE INITIALLY DEFERRED, w INT UNIQUE DEFERRABLE);
              CREATE INDEX by_p ON c (p); CREATE VIEW v AS SELECT p FROM c; CREATE SEQUENCE s;
              COMMENT ON TABLE p IS 'it''s \"p\"'; COMMENT ON COLUMN c.q IS 'q';
              COMMENT ON CONSTRAINT late ON c IS 'late'; COMMENT ON INDEX by_p IS 'by p';
@@ -573,7 +574,8 @@ fn comments_and_deferred_keys_last() {
                 WHERE table_name = 'c' ORDER BY 1";
     let comments = "SELECT description, objsubid FROM pg_description ORDER BY 1";
     let expected = (rows(&session, keys), rows(&session, comments));
-    assert_eq!(expected.0, [["late", "YES", "YES"], ["may", "YES", "NO"], ["other", "YES", "NO"]]);
+    assert_eq!(expected.0[..2], [["c_late", "YES", "YES"], ["c_w_key", "YES", "NO"]]);
+    assert_eq!(expected.0[2..], [["late", "YES", "YES"], ["may", "YES", "NO"], ["other", "YES", "NO"]]);
     assert_eq!(expected.1.len(), 6);
     session.execute(&format!("EXPORT DATABASE '{}'", script.display())).unwrap();
     drop(session);
@@ -586,6 +588,9 @@ fn comments_and_deferred_keys_last() {
         session.execute("BEGIN; INSERT INTO c VALUES (5); INSERT INTO p VALUES (5); COMMIT").unwrap();
         session.execute("DELETE FROM c; DELETE FROM p WHERE id = 5; BEGIN; INSERT INTO c VALUES (6)").unwrap();
         assert!(fails(&session, "COMMIT").contains("violates foreign key 'late'"));
+        session.execute("BEGIN; INSERT INTO c (u) VALUES (7), (7)").unwrap();
+        assert!(fails(&session, "COMMIT").contains("two rows with the key (u) = (7)"));
+        assert!(fails(&session, "INSERT INTO c (w) VALUES (7), (7)").contains("two rows with the key (w) = (7)"));
     }
     let imported = database().session();
     imported.execute(&format!("IMPORT DATABASE '{}'", script.display())).unwrap();

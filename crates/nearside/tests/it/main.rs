@@ -10,6 +10,7 @@ mod expressions;
 mod folders;
 mod histories;
 mod indexes;
+mod late_keys;
 mod merging;
 mod placement;
 mod placer;

@@ -6,6 +6,7 @@
 //! value that becomes part of JSON goes through `to_json` before.
 
 mod calls;
+pub(crate) mod paths;
 pub(crate) mod planner;
 mod rows;
 mod to;
@@ -167,6 +168,7 @@ impl Hash for JsonFunction {
 
 static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     let mut all = calls::functions();
+    all.extend(paths::functions());
     all.extend(rows::functions());
     all.extend(to::functions());
     all.push(JsonFunction::new(TYPED, &[Takes::Any, Takes::Any], Gives::Same, How::Typed));

@@ -13,6 +13,7 @@ use super::calls::{
     CONCAT, CONTAINS, ELEMENT, ELEMENT_TEXT, GET, GET_TEXT, HAS, HAS_ALL, HAS_ANY, MEMBER, MEMBER_TEXT, PATH,
     PATH_TEXT, SUBSCRIPT, WITHOUT_ELEMENT, WITHOUT_KEY, WITHOUT_KEYS, WITHOUT_PATH,
 };
+use super::paths::{FINDS, MATCHES};
 use super::{AS_JSONB, Kind, call, kind_of};
 use crate::error::Error;
 use crate::error::codes::SqlState;
@@ -184,10 +185,8 @@ impl ExprPlanner for Operators {
             B::Minus if left == Kind::Jsonb && is_int && !is_null => call(WITHOUT_ELEMENT, vec![of, by]),
             B::Minus if left == Kind::Jsonb && is_key => call(WITHOUT_KEY, vec![of, of_type(by, &text)]),
             B::Minus if left == Kind::Jsonb && is_path => call(WITHOUT_KEYS, vec![of, by]),
-            B::AtQuestion | B::AtAt => {
-                let message = format!("{op} and the language of paths are not supported; use ->, #> and @> of JSONB");
-                return Err(Error::Unsupported(message).into_datafusion());
-            }
+            B::AtQuestion if left == Kind::Jsonb && is_key => call(FINDS, vec![of, of_type(by, &text)]),
+            B::AtAt if left == Kind::Jsonb && is_key => call(MATCHES, vec![of, of_type(by, &text)]),
             B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq => {
                 return Ok(PlannerResult::Original(RawBinaryExpr { op, left: of, right: by }));
             }

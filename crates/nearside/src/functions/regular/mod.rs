@@ -8,7 +8,7 @@
 //!
 //! # Limits
 //! Back references, look-around, `(?#..)`, collating elements, `[[:graph:]]` and options but `(?i)`, `(?c)`, `(?s)`,
-//! `(?n)` and `(?m)` are refused. Letters without regard to case are those of Unicode.
+//! `(?n)`, `(?m)`, `(?p)` and `(?w)` are refused. Letters without regard to case are those of Unicode.
 
 mod read;
 mod same;

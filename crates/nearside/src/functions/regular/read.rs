@@ -46,7 +46,9 @@ pub(in crate::functions) fn read(pattern: &str, options: &str) -> Result<Regular
 #[derive(Debug, Clone, Copy, Default)]
 struct Modes {
     any_case: bool,
-    /// Lines are told apart.
+    /// `.` and sets of what is not in them stop at the end of a line.
+    stops: bool,
+    /// `^` and `$` are about lines.
     lines: bool,
 }
 
@@ -55,12 +57,14 @@ impl Modes {
         match option {
             'i' => self.any_case = true,
             'c' => self.any_case = false,
-            's' => self.lines = false,
-            'n' | 'm' => self.lines = true,
+            's' => (self.stops, self.lines) = (false, false),
+            'n' | 'm' => (self.stops, self.lines) = (true, true),
+            'p' => (self.stops, self.lines) = (true, false),
+            'w' => (self.stops, self.lines) = (false, true),
             other => {
                 return value_err!(
                     InvalidParameterValue,
-                    "regular expression '{pattern}': the option '{other}' is not supported; there are i, c, s, n and m"
+                    "regular expression '{pattern}': the option '{other}' is not supported; there are i, c, s, n, m, p and w"
                 );
             }
         }
@@ -227,7 +231,7 @@ impl Reader<'_> {
     fn atom(&mut self) -> Result<Node> {
         let Some(c) = self.next() else { return self.refused("it ends too early") };
         Ok(match c {
-            '.' if self.modes.lines => self.modes.of(Set::of('\n').not(), r"[^\n]".into()),
+            '.' if self.modes.stops => self.modes.of(Set::of('\n').not(), r"[^\n]".into()),
             '.' => self.modes.of(Set::ALL, ".".into()),
             '^' => Node::Place(if self.modes.lines { "(?m:^)" } else { "^" }),
             '$' => Node::Place(if self.modes.lines { "(?m:$)" } else { "$" }),
@@ -260,7 +264,7 @@ impl Reader<'_> {
         let Some(c) = self.next() else { return self.refused("it ends with a backslash") };
         if let Some((name, negated)) = shorthand(c) {
             let Some((set, text)) = class(name) else { return self.refused("unknown class") };
-            let line = if negated && self.modes.lines { r"\n" } else { "" };
+            let line = if negated && self.modes.stops { r"\n" } else { "" };
             let set = if negated { set.not() } else { set };
             return Ok(self.modes.of(set, format!("[{}{text}{line}]", if negated { "^" } else { "" })));
         }
@@ -387,7 +391,7 @@ impl Reader<'_> {
             text.push('-');
             push_literal(&mut text, high);
         }
-        let line = if negated && self.modes.lines { r"\n" } else { "" };
+        let line = if negated && self.modes.stops { r"\n" } else { "" };
         let set = if self.modes.any_case { set.any_case() } else { set };
         let set = if negated { set.not() } else { set };
         Ok(Node::One(set, format!("[{}{text}{line}]", if negated { "^" } else { "" })))

@@ -310,7 +310,7 @@ fn foreign_key(key: &ForeignKeyConstraint) -> Result<()> {
         (index_name.is_some(), "the index of a foreign key; leave it out"),
         (is_partial, "MATCH PARTIAL; write MATCH FULL, or leave it out"),
     ])?;
-    characteristics.as_ref().map_or(Ok(()), of_foreign_key)
+    characteristics.as_ref().map_or(Ok(()), of_key)
 }
 
 fn check(of: &CheckConstraint) -> Result<()> {
@@ -325,7 +325,7 @@ fn primary_key(key: &PrimaryKeyConstraint) -> Result<()> {
         index_name.is_some() || index_type.is_some() || !index_options.is_empty(),
         "the index of a key; leave it out",
     )])?;
-    when(characteristics.as_ref())?;
+    characteristics.as_ref().map_or(Ok(()), of_key)?;
     columns.iter().try_for_each(key_column)
 }
 
@@ -345,26 +345,17 @@ fn unique(key: &UniqueConstraint) -> Result<()> {
         (index_name.is_some() || index_type.is_some() || !index_options.is_empty(), "the index of a key; leave it out"),
         (together, "NULLS NOT DISTINCT; rows with a NULL in a key are not compared"),
     ])?;
-    when(characteristics.as_ref())?;
+    characteristics.as_ref().map_or(Ok(()), of_key)?;
     columns.iter().try_for_each(key_column)
 }
 
-/// When a foreign key is looked at.
-pub(in crate::sql) fn of_foreign_key(characteristics: &ConstraintCharacteristics) -> Result<()> {
+/// When a key is looked at.
+pub(in crate::sql) fn of_key(characteristics: &ConstraintCharacteristics) -> Result<()> {
     let ConstraintCharacteristics { deferrable, initially, enforced } = characteristics;
     if *deferrable == Some(false) && matches!(initially, Some(DeferrableInitial::Deferred)) {
         return Err(Error::syntax("a constraint that is INITIALLY DEFERRED is DEFERRABLE; leave NOT out"));
     }
     refuse(&[(*enforced == Some(false), "NOT ENFORCED; leave the key out")])
-}
-
-fn when(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
-    let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else { return Ok(()) };
-    let late = deferrable.unwrap_or(false) || matches!(initially, Some(DeferrableInitial::Deferred));
-    refuse(&[
-        (late, "DEFERRABLE of a primary key or UNIQUE; leave it out, they are checked by each statement"),
-        (*enforced == Some(false), "NOT ENFORCED; leave the key out"),
-    ])
 }
 
 fn key_column(column: &IndexColumn) -> Result<()> {

@@ -7,6 +7,7 @@ use sqlparser::ast::{
 
 use super::{inner_call, inner_query, refuse, refused, refused_text, types};
 use crate::error::Result;
+use crate::sql::nocase;
 use crate::sql::similar::pattern_of;
 
 pub(super) fn exprs<'a>(all: impl IntoIterator<Item = &'a Expr>) -> Result<()> {
@@ -139,6 +140,9 @@ fn rarer(of: &Expr) -> Result<()> {
 /// Kinds that are refused, with what to use instead where there is something.
 fn never(of: &Expr) -> Result<()> {
     Err(match of {
+        Expr::Collate { expr: _, collation } if nocase::is_it(collation) => {
+            refused("COLLATE NOCASE but beside a comparison and in ORDER BY; write lower()")
+        }
         Expr::Collate { expr: _, collation: _ } => {
             refused("COLLATE; texts compare by their bytes, lower() and upper() fold case")
         }

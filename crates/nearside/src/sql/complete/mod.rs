@@ -34,7 +34,7 @@ mod statement;
 mod types;
 mod write;
 
-pub(super) use create::of_foreign_key;
+pub(super) use create::of_key;
 pub(super) use function::is_aggregate;
 
 /// Refuses what the statement says and nobody does.

@@ -77,6 +77,9 @@ fn shown(of: &Statement) -> Result<()> {
         Statement::CreateDomain(_) | Statement::DropDomain(_) => {
             Err(refused("CREATE or DROP DOMAIN; give columns its type, with NOT NULL, DEFAULT and CHECK"))
         }
+        Statement::CreateCollation(_) | Statement::AlterCollation(_) => {
+            Err(refused("CREATE or ALTER COLLATION; texts compare by their bytes, or without case by COLLATE NOCASE"))
+        }
         Statement::CreateMacro { .. } => Err(refused("CREATE MACRO; write what it stands for where it is called")),
         other => Err(refused_text("this statement", other)),
     }

@@ -85,7 +85,7 @@ pub(super) fn data_type(of: &DataType) -> Result<()> {
         | DataType::JSONB
         | DataType::Uuid => Ok(()),
         // Told by their names, where they are no columns'.
-        DataType::Custom(name, modifiers) if modifiers.is_empty() && is_named(name) => Ok(()),
+        DataType::Custom(name, modifiers) if modifiers.is_empty() && (is_named(name) || is_path(name)) => Ok(()),
         // What the catalog has.
         DataType::Custom(name, modifiers) if modifiers.is_empty() && may_be_made(name) && !is_refused(name) => Ok(()),
         DataType::Timestamp(digits, _) => {
@@ -114,6 +114,12 @@ fn is_named(name: &ObjectName) -> bool {
         None => ["oid", "name"].contains(&ident.value.to_lowercase().as_str()),
         Some(_) => ident.value == "char",
     }
+}
+
+/// The type of paths into JSON.
+fn is_path(name: &ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    part.as_ident().is_some_and(|ident| ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("jsonpath"))
 }
 
 /// Whether a name is that of a type which PostgreSQL has from the beginning, and which is not here.
@@ -152,6 +158,7 @@ fn is_refused(name: &ObjectName) -> bool {
 /// The type of a column, which a table keeps.
 pub(super) fn of_column(of: &DataType) -> Result<()> {
     match of {
+        DataType::Custom(name, _) if is_path(name) => Err(refused("a column of type JSONPATH; keep the path as TEXT")),
         DataType::Custom(name, _) if is_named(name) => Err(refused_text(
             "a column of a type that pg_catalog alone has (BIGINT holds its numbers, TEXT its names)",
             of,

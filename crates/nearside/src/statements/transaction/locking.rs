@@ -196,7 +196,7 @@ pub(super) fn has_definition_of(before: &TableEntry, after: &TableEntry) -> bool
 fn has_indexes_of(before: &TableEntry, after: &TableEntry) -> bool {
     // Which column of several an index is kept over is chosen anew when rows come.
     let is_same = |(a, b): (&IndexEntry, &IndexEntry)| {
-        (&a.name, &a.columns, a.unique, a.origin) == (&b.name, &b.columns, b.unique, b.origin)
+        (&a.name, &a.columns, a.unique, a.deferral, a.origin) == (&b.name, &b.columns, b.unique, b.deferral, b.origin)
     };
     before.indexes.len() == after.indexes.len() && before.indexes.iter().zip(after.indexes.iter()).all(is_same)
 }
@@ -331,6 +331,7 @@ impl Locking<'_, '_> {
         let dead = written.dead.iter().map(|(part, segment, row)| view.row(*part, *segment, *row));
         let dead = dead.collect::<Result<Vec<TableRow>>>()?;
         let added: Vec<Keys> = written.keys(is)?;
+        let unique = is.unique_indexes().count();
         let _turn = self.turn(&meta)?;
         self.is_blocked(meta.locks.other_owner(Some(self.id())))?;
         // Before anything is held: who changes more than rows asks who has written the table.
@@ -344,7 +345,10 @@ impl Locking<'_, '_> {
         self.hold(&view, &mut now, &dead)?;
         for (number, keys) in added.iter().enumerate() {
             self.is_blocked(meta.locks.key_holder(number, keys.codes().flatten(), Some(self.id())))?;
-            self.check_free(&now, &view, number, keys)?;
+            // Those that are DEFERRABLE are looked at by a further statement.
+            if number < unique {
+                self.check_free(&now, &view, number, keys)?;
+            }
         }
         for (number, keys) in added.iter().enumerate() {
             meta.locks.lock_keys(number, keys.codes().flatten(), self.id(), self.state.step);
@@ -470,10 +474,10 @@ impl Written {
         self.dead.len() + self.added.iter().map(storage::SegmentVersion::live_rows).sum::<usize>()
     }
 
-    /// The keys of the added rows, of each unique index of the table.
+    /// The keys of the added rows, of each unique index of the table, and behind these of each key that is DEFERRABLE.
     fn keys(&self, table: &TableEntry) -> Result<Vec<Keys>> {
         let mut all = Vec::new();
-        for index in table.unique_indexes() {
+        for index in table.unique_indexes().chain(table.deferrable_keys()) {
             let columns = table.key_columns(index)?;
             let values = columns.iter().map(|column| live_values(&self.added, *column, table));
             all.push(Keys::new(&values.collect::<Result<Vec<ArrayRef>>>()?)?);

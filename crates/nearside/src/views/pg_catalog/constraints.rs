@@ -33,7 +33,8 @@ impl Of<'_> {
 
     fn deferral(&self) -> Deferral {
         match self {
-            Of::Key(_) | Of::Check(_) => Deferral::Never,
+            Of::Key(index) => index.deferral,
+            Of::Check(_) => Deferral::Never,
             Of::Foreign(key) => key.deferral,
         }
     }
@@ -151,8 +152,10 @@ pub(super) fn definition(oid: i64, is_short: bool, world: &World<'_>) -> Option<
 fn written(of: &Of<'_>, is_short: bool, world: &World<'_>) -> String {
     let list = |columns: &[String]| columns.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ");
     match of {
-        Of::Key(index) if index.origin == Origin::PrimaryKey => format!("PRIMARY KEY ({})", list(&index.columns)),
-        Of::Key(index) => format!("UNIQUE ({})", list(&index.columns)),
+        Of::Key(index) => {
+            let kind = if index.origin == Origin::PrimaryKey { "PRIMARY KEY" } else { "UNIQUE" };
+            format!("{kind} ({}){}", list(&index.columns), index.deferral.suffix())
+        }
         Of::Check(check) => {
             let valid = if check.is_valid { "" } else { " NOT VALID" };
             let text = &check.condition.text;

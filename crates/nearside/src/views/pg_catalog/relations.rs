@@ -202,11 +202,11 @@ pub(super) fn pg_index(world: &World<'_>) -> Vec<Row> {
                 ("indrelid", world.numbers.table(table).into()),
                 ("indnatts", (keys.len() as i64).into()),
                 ("indnkeyatts", (keys.len() as i64).into()),
-                ("indisunique", index.unique.into()),
+                ("indisunique", (index.unique || index.is_deferrable()).into()),
                 ("indnullsnotdistinct", false.into()),
                 ("indisprimary", (index.origin == Origin::PrimaryKey).into()),
                 ("indisexclusion", false.into()),
-                ("indimmediate", true.into()),
+                ("indimmediate", (!index.is_deferrable()).into()),
                 ("indisclustered", false.into()),
                 ("indisvalid", true.into()),
                 ("indcheckxmin", false.into()),
@@ -230,7 +230,7 @@ pub(super) fn index_definition(
     world: &World<'_>,
     is_short: bool,
 ) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
+    let unique = if index.unique || index.is_deferrable() { "UNIQUE " } else { "" };
     let columns = index.columns.iter().map(|column| ident(column)).collect::<Vec<_>>().join(", ");
     let of = match is_short {
         true => world.shown_table(table),
