@@ -108,7 +108,7 @@ impl QuerySource {
             LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => Err(Error::Unsupported(
                 "only queries, INSERT, UPDATE and DELETE can be prepared; run this statement as it is".into(),
             )),
-            plan => Ok((delivered(plan)?, name)),
+            plan => Ok((delivered(plan, running.planner.config_options())?, name)),
         }
     }
 }

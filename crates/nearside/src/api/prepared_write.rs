@@ -104,7 +104,10 @@ impl PreparedWrite {
     pub(crate) fn columns(&self, running: &RunningStatement) -> Result<Option<SchemaRef>> {
         let Some(returning) = take_returning(&mut self.statement.clone()) else { return Ok(None) };
         let view = self.view(running)?;
-        Ok(Some(headers::columns(&delivered(returning::planned(&returning, view.as_ref(), running)?)?)))
+        Ok(Some(headers::columns(&delivered(
+            returning::planned(&returning, view.as_ref(), running)?,
+            running.planner.config_options(),
+        )?)))
     }
 
     /// The view that it writes, if it writes one.

@@ -499,8 +499,10 @@ impl Session {
             }
             plan => {
                 let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
-                let planned =
-                    Arc::new(PlannedQuery::lowered(query::prepare(delivered(plan)?, running)?, &running.catalog));
+                let planned = Arc::new(PlannedQuery::lowered(
+                    query::prepare(delivered(plan, running.planner.config_options())?, running)?,
+                    &running.catalog,
+                ));
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&planned));
                 }

@@ -19,7 +19,7 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Alias, WindowFunction};
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, cast, lit};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::lengths::{LENGTH, Length};
@@ -29,6 +29,7 @@ use crate::rewrite::casts::kept;
 use crate::rewrite::field_types::with_parts;
 use crate::rewrite::kinds::is_comparison;
 use crate::rewrite::named::named;
+use crate::rewrite::session_zone::here;
 use crate::sql::CAST;
 
 /// The analyzer rule.
@@ -48,13 +49,14 @@ impl AnalyzerRule for PaddedTexts {
     }
 }
 
-/// A query whose rows somebody gets who is no table: texts of `CHAR(n)` have n characters, and numbers of what has a
-/// name are it.
+/// A query whose rows somebody gets who is no table: texts of `CHAR(n)` have n characters, numbers of what has a name
+/// are it, and instants are told in the session's zone.
 ///
 /// # Errors
 /// As the rule.
-pub(crate) fn delivered(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = named(plan)?;
+pub(crate) fn delivered(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    let zone = options.execution.time_zone.as_deref();
+    let plan = told_in(named(plan)?, zone)?;
     if !concerns(&plan)? {
         return Ok(plan);
     }
@@ -70,6 +72,24 @@ pub(crate) fn delivered(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             None => Expr::Column(column),
         });
+    let outputs: Vec<Expr> = outputs.collect();
+    if any { LogicalPlanBuilder::from(plan).project(outputs)?.build() } else { Ok(plan) }
+}
+
+/// A query whose instants are told in a zone.
+fn told_in(plan: LogicalPlan, zone: Option<&str>) -> Result<LogicalPlan> {
+    let mut any = false;
+    let columns = plan.schema().columns();
+    let outputs = columns.into_iter().zip(plan.schema().fields()).map(|(column, field)| {
+        match zone.and_then(|zone| here(field.data_type(), zone)) {
+            Some(to) => {
+                any = true;
+                let (relation, name) = (column.relation.clone(), column.name.clone());
+                cast(Expr::Column(column), to).alias_qualified(relation, name)
+            }
+            None => Expr::Column(column),
+        }
+    });
     let outputs: Vec<Expr> = outputs.collect();
     if any { LogicalPlanBuilder::from(plan).project(outputs)?.build() } else { Ok(plan) }
 }

@@ -67,7 +67,7 @@ fn is_elsewhere(expr: &Expr, zone: &str) -> bool {
 }
 
 /// The type of the same instants in the session's zone; `None` where there are none of another one.
-fn here(of: &DataType, zone: &str) -> Option<DataType> {
+pub(super) fn here(of: &DataType, zone: &str) -> Option<DataType> {
     let within = |field: &Field| {
         let of = here(field.data_type(), zone)?;
         Some(Arc::new(field.clone().with_data_type(of)))

@@ -121,7 +121,8 @@ fn write_rows(
     options: &WriteOptions,
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
-    let rows = query::run(delivered(plan)?, Arc::clone(running), true)?.with_names_apart();
+    let rows =
+        query::run(delivered(plan, running.planner.config_options())?, Arc::clone(running), true)?.with_names_apart();
     let schema = rows.schema();
     // Which columns have texts in a file of texts, where Arrow's would be others.
     let as_text = |field: &Arc<Field>| match field.data_type() {

@@ -68,7 +68,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
         }
-        plan => delivered(plan)?,
+        plan => delivered(plan, running.planner.config_options())?,
     };
     explain_plan(explain, &query::prepare(plan, running)?, Slots::new(), running)
 }
@@ -263,7 +263,7 @@ pub(crate) fn describe_query(statement: &ast::Statement, running: &Arc<RunningSt
         return Err(Error::Unsupported("DESCRIBE is for tables and queries".into()));
     }
     let statement = Statement::Statement(Box::new(statement.clone()));
-    let plan = delivered(plan_statement(statement, &running.plan_context())?)?;
+    let plan = delivered(plan_statement(statement, &running.plan_context())?, running.planner.config_options())?;
     described(&headers::named(plan.schema().as_arrow(), &headers::names(&plan)))
 }
 

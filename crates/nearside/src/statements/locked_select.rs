@@ -36,7 +36,10 @@ use crate::tables::stored::{ROW_ID, StoredSource};
 /// # Errors
 /// Wrong SQL, unknown names.
 pub(crate) fn plan_of(select: &LockingSelect, running: &RunningStatement) -> Result<LogicalPlan> {
-    Ok(delivered(plan_statement(select.query.as_ref().clone(), &running.plan_context())?)?)
+    Ok(delivered(
+        plan_statement(select.query.as_ref().clone(), &running.plan_context())?,
+        running.planner.config_options(),
+    )?)
 }
 
 /// Runs the query of a plan, which has no parameters any more. What it gives is there once its rows are locked.

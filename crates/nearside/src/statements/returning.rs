@@ -149,7 +149,10 @@ impl Returned {
         if let Some(view) = &self.view {
             plan = view.with_views(plan)?;
         }
-        let lowered = query::lowered(query::optimised(delivered(plan)?, running)?, &self.names)?;
+        let lowered = query::lowered(
+            query::optimised(delivered(plan, running.planner.config_options())?, running)?,
+            &self.names,
+        )?;
         let stream = query::start(&lowered, Arc::clone(running), true)?;
         let schema = Arc::clone(stream.schema());
         let mut batches = Vec::new();

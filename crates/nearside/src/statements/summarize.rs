@@ -31,7 +31,7 @@ enum Holds {
 /// # Errors
 /// Those of planning the query.
 pub(crate) fn of_query(query: &Statement, running: &Arc<RunningStatement>) -> Result<Statement> {
-    let plan = delivered(plan_statement(query.clone(), &running.plan_context())?)?;
+    let plan = delivered(plan_statement(query.clone(), &running.plan_context())?, running.planner.config_options())?;
     let schema = headers::named(plan.schema().as_arrow(), &headers::names(&plan));
     let columns: Vec<String> = (1..=schema.fields().len()).map(|place| format!("c{place}")).collect();
     let mut text = format!("WITH summarized ({}) AS MATERIALIZED (SELECT 1)", columns.join(", "));

@@ -339,6 +339,20 @@ struct ToTimestamp {
     known: Arc<ScalarUDF>,
 }
 
+/// The instants of seconds since 1970, which no clock has a part in.
+fn of_seconds(mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let to = args.return_field.data_type().clone();
+    let local = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    args.return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(local));
+    let found = datetime::to_timestamp(&ConfigOptions::default()).inner().invoke_with_args(args)?;
+    match &to {
+        DataType::Timestamp(unit, Some(_)) => {
+            found.cast_to(&DataType::Timestamp(*unit, Some("+00:00".into())), None)?.cast_to(&to, None)
+        }
+        _ => found.cast_to(&to, None),
+    }
+}
+
 impl ScalarUDFImpl for ToTimestamp {
     fn name(&self) -> &str {
         self.known.name()
@@ -363,6 +377,7 @@ impl ScalarUDFImpl for ToTimestamp {
             && of.is_numeric()
         {
             fits_nanoseconds(&value.to_array(args.number_rows)?)?;
+            return of_seconds(args);
         }
         if types.len() != 2 || !types.iter().all(is_text) {
             return self.known.inner().invoke_with_args(args);
