@@ -69,7 +69,7 @@ fn random_workloads_do_not_make_it_lose() {
 }
 
 /// What the search found: seeds with which something is missed. Who mends one sees it here, and takes it out.
-const LOST: [u64; 0] = [];
+const LOST: [u64; 1] = [269];
 
 #[test]
 fn what_the_search_found_is_known() {
