@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nearside::Database;
-use server::{Limits, Options, Server, Signal};
+use server::{Limits, Options, Server, Signal, TraceOptions};
 
 use crate::log;
 use crate::settings_file::{SettingsFile, parse_address};
@@ -72,6 +72,15 @@ pub struct Arguments {
     /// Say who comes in, who goes, and who is sent away
     #[arg(long)]
     log_connections: bool,
+    /// Send traces of statements to the collector of OpenTelemetry at this address, as http://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    traces: Option<String>,
+    /// Which part of the statements is traced that no request says it of, from 0 to 1 [default: 1]
+    #[arg(long, value_name = "PART")]
+    trace_ratio: Option<f64>,
+    /// Have traces tell the texts of statements, and of errors, which show values
+    #[arg(long)]
+    trace_texts: bool,
     /// Seconds that statements and transactions have to end once the server is told to [default: 30]
     #[arg(long, value_name = "SECONDS")]
     drain: Option<u64>,
@@ -86,6 +95,14 @@ impl Arguments {
             (None, None) => Ok(None),
             _ => Err(Failure::new("a certificate (--tls-cert) and its key (--tls-key) go together; give both")),
         }
+    }
+
+    /// Where traces are sent, if somewhere.
+    fn traces(&self, file: &SettingsFile) -> Option<TraceOptions> {
+        let endpoint = self.traces.clone().or_else(|| file.traces.clone())?;
+        let ratio = self.trace_ratio.or(file.trace_ratio).unwrap_or(1.0);
+        let (headers, texts) = (file.trace_headers.clone(), self.trace_texts || file.trace_texts);
+        Some(TraceOptions { endpoint, ratio, headers, texts })
     }
 }
 
@@ -129,7 +146,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let http = or_of_file(&arguments.http, file.http().map_err(of_file)?);
     let flight = or_of_file(&arguments.flight, file.flight().map_err(of_file)?);
-    let options = Options { listen, socket, http, flight, limits, access, tls };
+    let traces = arguments.traces(&file);
+    let options = Options { listen, socket, http, flight, limits, access, tls, traces };
     let server = Server::start(database.clone(), options).map_err(|e| Failure::new(e.to_string()))?;
     // Who reads that it listens may tell it something.
     let mut signals = server.signals().map_err(|e| Failure::new(format!("cannot listen for signals: {e}")))?;

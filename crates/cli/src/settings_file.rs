@@ -3,6 +3,7 @@
 //! What the command line says wins over the file. `docs/server.md` describes every setting; a name that it does not
 //! have is an error.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,16 @@ pub struct SettingsFile {
     /// As `--log-connections`.
     #[serde(default)]
     pub log_connections: bool,
+    /// As `--traces`.
+    pub traces: Option<String>,
+    /// As `--trace-ratio`.
+    pub trace_ratio: Option<f64>,
+    /// As `--trace-texts`.
+    #[serde(default)]
+    pub trace_texts: bool,
+    /// Heads that are sent with traces, by their names.
+    #[serde(default)]
+    pub trace_headers: HashMap<String, String>,
     /// As `--tls-cert`.
     pub tls_cert: Option<PathBuf>,
     /// As `--tls-key`.
@@ -182,6 +193,7 @@ mod tests {
         let file = read(
             "database = 'shop'\nlisten = ['127.0.0.1:0']\nhttp = ['127.0.0.1:1']\nflight = ['127.0.0.1:2']\n\
              reader_timeout = 7\nlog_format = 'json'\nlog_connections = true\n\
+             traces = 'http://a'\ntrace_ratio = 0.5\ntrace_texts = true\ntrace_headers = { 'x-key' = 'b' }\n\
              socket = '/run'\nconnections = 7\nthreads = 2\n\
              memory = '1GiB'\ndrain = 3\ntls_cert = 'a'\ntls_key = 'b'\n\
              [[access]]\nfrom = '10.0.0.0/8'\nrole = 'ann'\ntls = true\nmethod = 'scram'\n\
@@ -192,7 +204,9 @@ mod tests {
         assert_eq!(file.http().unwrap(), ["127.0.0.1:1".parse().unwrap()]);
         assert_eq!(file.flight().unwrap(), ["127.0.0.1:2".parse().unwrap()]);
         assert_eq!((file.reader_timeout, file.log_format().unwrap()), (Some(7), Some(Format::Json)));
-        assert!(file.log_connections);
+        assert!(file.log_connections && file.trace_texts);
+        assert_eq!((file.traces.as_deref(), file.trace_ratio), (Some("http://a"), Some(0.5)));
+        assert_eq!(file.trace_headers["x-key"], "b");
         assert_eq!(file.memory().unwrap(), Some(Size::Bytes(1 << 30)));
         let rules = file.access().unwrap().0.unwrap();
         assert_eq!((rules.len(), rules[0].tls, rules[1].tls), (2, Some(true), None));
@@ -208,6 +222,7 @@ mod tests {
             ("log_format = 'xml'", "text and json"),
             ("connections = 0", "connections"),
             ("threads = 0", "threads"),
+            ("trace_ratio = 'all'", "f64"),
             ("[[access]]\nfrom = 'any'", "method"),
             ("[[access]]\nfrom = 'any'\nmethod = 'md5'", "rule 1 of access"),
             ("[[access]]\nfrom = '10.0.0.0/99'\nmethod = 'trust'", "10.0.0.0/99"),
@@ -234,6 +249,8 @@ mod tests {
         assert_eq!(file.access().unwrap().0.map(|rules| rules.len()), Some(2));
         let said = [file.threads.is_some(), file.drain.is_some(), file.connections.is_some()];
         assert!(said.iter().all(|is| *is) && file.reader_timeout.is_some() && file.memory().unwrap().is_some());
+        assert!(file.traces.is_some() && file.trace_ratio.is_some() && file.trace_texts);
+        assert!(!file.trace_headers.is_empty());
         assert!(file.socket.is_some() && file.tls_cert.is_some() && file.tls_key.is_some());
     }
 }

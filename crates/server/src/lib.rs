@@ -35,6 +35,7 @@ mod shared;
 mod statement;
 mod tls;
 mod tokens;
+mod traces;
 mod values;
 mod wire;
 
@@ -42,3 +43,4 @@ pub use access::{Access, Method, Origin, Rule};
 pub use http::Player;
 pub use server::{Options, Server, Signal, Signals};
 pub use shared::Limits;
+pub use traces::TraceOptions;

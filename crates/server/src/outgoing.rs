@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::fault::{Fault, codes};
+use crate::traces::Trace;
 
 /// See the module.
 #[derive(Debug)]
@@ -42,13 +43,16 @@ struct State {
     waker: Option<Waker>,
     /// Since when rows wait for the client; `None` while the client waits for rows.
     since: Option<Instant>,
+    /// The statement's span, which ends with the rows, and how many were taken.
+    trace: Trace,
+    taken: u64,
 }
 
 impl Outgoing {
     /// Rows whose client may let them wait for so long, if that has a limit; within a runtime.
-    pub fn new(rows: ResultStream, stall: Option<Duration>) -> Outgoing {
+    pub fn new(rows: ResultStream, stall: Option<Duration>, trace: Trace) -> Outgoing {
         let schema = Arc::clone(rows.schema());
-        let state = State { rows: Some(rows), why: None, waker: None, since: Some(Instant::now()) };
+        let state = State { rows: Some(rows), why: None, waker: None, since: Some(Instant::now()), trace, taken: 0 };
         let inner = Arc::new(Inner(Mutex::new(state)));
         let watch = stall.map(|stall| tokio::spawn(watch(Arc::downgrade(&inner), stall)).abort_handle());
         Outgoing { schema, inner, watch }
@@ -90,10 +94,20 @@ impl Stream for Outgoing {
                 Poll::Pending
             }
             Poll::Ready(item) => {
-                if !matches!(item, Some(Ok(_))) {
+                if let Some(Ok(batch)) = &item {
+                    state.taken += batch.num_rows() as u64;
+                } else {
                     state.rows = None;
                 }
-                Poll::Ready(item.map(|batch| batch.map_err(Fault::from)))
+                let item = item.map(|batch| batch.map_err(Fault::from));
+                if !matches!(item, Some(Ok(_))) {
+                    let mut trace = std::mem::take(&mut state.trace);
+                    trace.rows(state.taken);
+                    if let Some(Err(fault)) = &item {
+                        trace.failed(fault);
+                    }
+                }
+                Poll::Ready(item)
             }
         }
     }
@@ -110,6 +124,7 @@ impl Ender {
         let Some(inner) = self.0.upgrade() else { return false };
         let mut state = inner.0.lock();
         let Some(rows) = state.rows.take() else { return false };
+        std::mem::take(&mut state.trace).failed(&why);
         state.why = Some(why);
         let waker = state.waker.take();
         drop(state);

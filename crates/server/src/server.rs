@@ -25,6 +25,7 @@ use crate::http::route::Live;
 use crate::local::is_of_this_machine;
 use crate::shared::{Limits, Shared, Stop, until};
 use crate::tls::Tls;
+use crate::traces::{TraceOptions, Traces};
 use crate::wire::input::Source;
 
 /// Where to listen, and for whom.
@@ -46,6 +47,8 @@ pub struct Options {
     pub flight: Vec<SocketAddr>,
     /// What clients may have.
     pub limits: Limits,
+    /// Where spans of statements are sent, if somewhere.
+    pub traces: Option<TraceOptions>,
 }
 
 /// What a process is told by a signal.
@@ -89,7 +92,7 @@ impl Server {
     ///
     /// # Errors
     /// An address that other machines reach while no role has a password, or that is taken; a folder that there is not;
-    /// no address and no folder; a certificate that is none.
+    /// no address and no folder; a certificate that is none; a collector of traces that has no address.
     pub fn start(database: Database, options: Options) -> io::Result<Server> {
         let wrong = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         may_listen(&options.listen, &database, &options.access, options.tls.is_some())?;
@@ -114,6 +117,8 @@ impl Server {
         let turns = Arc::new(Semaphore::new(limits.blocking.max(1)));
         let cancels = Arc::default();
         let delay = limits.login_delay;
+        let traces = options.traces.as_ref();
+        let traces = traces.map(|traces| Traces::new(traces, runtime.handle())).transpose()?;
         let shared = Arc::new(Shared {
             database,
             limits,
@@ -125,6 +130,7 @@ impl Server {
             attempts: Attempts::new(delay),
             secret,
             logins: Mutex::default(),
+            traces,
         });
         let _in_runtime = runtime.enter();
         let mut addresses = Vec::new();
@@ -247,6 +253,9 @@ impl Server {
             if !none_left(AFTER) {
                 tracing::warn!("connections did not end in time");
             }
+        }
+        if let Some(traces) = &shared.traces {
+            traces.end();
         }
         runtime.shutdown_timeout(AFTER);
     }

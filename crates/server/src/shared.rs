@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use nearside::Database;
+use nearside::{Database, Session};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
@@ -14,6 +14,7 @@ use crate::access::Access;
 use crate::attempts::Attempts;
 use crate::cancel::Cancels;
 use crate::tls::Tls;
+use crate::traces::{Trace, Traces};
 
 /// What clients may have.
 #[derive(Debug, Clone)]
@@ -80,9 +81,16 @@ pub struct Shared {
     pub secret: [u8; 32],
     /// Turns of logins by their addresses.
     pub logins: Mutex<HashMap<Option<IpAddr>, Arc<Semaphore>>>,
+    /// What makes spans of statements, where somebody asks for them.
+    pub traces: Option<Traces>,
 }
 
 impl Shared {
+    /// The span of a statement that begins, where statements are traced.
+    pub fn trace(&self, sql: &str, session: &Session, door: &'static str) -> Trace {
+        self.traces.as_ref().map_or_else(Trace::default, |traces| traces.begun(sql, session, door))
+    }
+
     /// The turns of logins from an address: the others wait.
     pub fn logins_of(&self, address: Option<IpAddr>) -> Arc<Semaphore> {
         /// How many from one address may log in at once.

@@ -107,7 +107,13 @@ impl Connection {
         let Parse { name, sql, types } = parse;
         let mut start = Position { line: 1, column: 1 };
         match self.parse_text(name, &sql, &types, &mut start).await {
-            Err(Failure::Fault(fault)) => Err(fault.placed(&sql, start).into()),
+            Err(Failure::Fault(fault)) => {
+                // What is not planned is never run, so it has its span here.
+                self.begin_trace(&sql);
+                let failed = Err(fault.placed(&sql, start).into());
+                self.end_trace(&failed);
+                failed
+            }
             done => done,
         }
     }
@@ -278,6 +284,18 @@ impl Connection {
 
     /// Runs a portal for so many rows, 0 for all.
     async fn execute(&mut self, name: &str, most: u32) -> Result<()> {
+        if self.shared.traces.is_some()
+            && let Some(portal) = self.portals.get(name)
+        {
+            let statement = Arc::clone(&portal.statement);
+            self.begin_trace(&statement.sql);
+        }
+        let done = self.execute_portal(name, most).await;
+        self.end_trace(&done);
+        done
+    }
+
+    async fn execute_portal(&mut self, name: &str, most: u32) -> Result<()> {
         // The portal may be one of those that the statement ends.
         let portal = self.portal(name)?;
         let state = std::mem::replace(&mut portal.state, State::Done(false));
@@ -330,6 +348,7 @@ impl Connection {
                 self.output.empty(b's');
             }
             Sent::All(sent) => {
+                self.trace.rows(sent);
                 if let Some(portal) = portal {
                     portal.state = State::Done(true);
                 }
@@ -377,10 +396,12 @@ impl Connection {
                 self.blocking(move |session| session.run(&sql)).await??
             }
         };
+        self.trace.started();
         Ok(match outcome {
             Outcome::Rows(stream) => Started::Rows(Box::new(stream)),
             Outcome::Done(done) => {
                 self.forget_with(&done);
+                self.trace.rows(done.rows.unwrap_or(0));
                 Started::Done(kind.tag_of(&done))
             }
         })

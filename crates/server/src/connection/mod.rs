@@ -32,6 +32,7 @@ use crate::blocking::panicked;
 use crate::cancel::Registered;
 use crate::fault::{Fault, codes};
 use crate::shared::{Shared, Stop, until};
+use crate::traces::Trace;
 use crate::wire::backend::{Output, Report, Status};
 use crate::wire::frontend::{Frontend, decode};
 use crate::wire::input::{Broken, Input};
@@ -103,6 +104,8 @@ pub struct Connection {
     skips: bool,
     /// A portal was run since the last Sync.
     has_executed: bool,
+    /// The span of the statement that runs.
+    trace: Trace,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
 }
@@ -189,6 +192,19 @@ impl Connection {
             },
         }
         Ok(true)
+    }
+
+    /// Begins the span of a statement, where statements are traced.
+    fn begin_trace(&mut self, sql: &str) {
+        self.trace = self.shared.trace(sql, &self.session, "PostgreSQL");
+    }
+
+    /// Ends the span of the statement.
+    fn end_trace<T>(&mut self, done: &Result<T>) {
+        let mut trace = std::mem::take(&mut self.trace);
+        if let Err(Failure::Fault(fault)) = done {
+            trace.failed(fault);
+        }
     }
 
     /// Tells the client of a failure, and ends what has failed with it.

@@ -143,6 +143,7 @@ impl Connection {
             Sent::All(rows) => rows,
             Sent::Some => 0,
         };
+        self.trace.rows(sent);
         Ok(written.map_or_else(|| kind.tag_of_rows(sent), |done| kind.tag_of(&done)))
     }
 

@@ -48,6 +48,13 @@ impl Connection {
     }
 
     async fn piece(&mut self, piece: &ScriptPiece, is_alone: bool, is_last: bool) -> Result<()> {
+        self.begin_trace(&piece.sql);
+        let done = self.run_piece(piece, is_alone, is_last).await;
+        self.end_trace(&done);
+        done
+    }
+
+    async fn run_piece(&mut self, piece: &ScriptPiece, is_alone: bool, is_last: bool) -> Result<()> {
         let kind = Kind::of(&piece.sql)?;
         let tag = match self.begin(&kind, is_alone).await? {
             Some(done) => kind.tag_of(&done),
@@ -56,9 +63,12 @@ impl Connection {
                 kind if self.gives_up(kind) => DEALLOCATED.into(),
                 _ => {
                     let sql = piece.sql.clone();
-                    match self.blocking(move |session| session.run(&sql)).await?? {
+                    let outcome = self.blocking(move |session| session.run(&sql)).await??;
+                    self.trace.started();
+                    match outcome {
                         Outcome::Done(done) => {
                             self.forget_with(&done);
+                            self.trace.rows(done.rows.unwrap_or(0));
                             kind.tag_of(&done)
                         }
                         Outcome::Rows(rows) => self.send_all(rows, &kind).await?,

@@ -14,6 +14,7 @@ use crate::access::Peer;
 use crate::fault::{Fault, codes};
 use crate::shared::{Shared, Stop, until};
 use crate::tls::Tls;
+use crate::traces::Trace;
 use crate::wire::backend::Output;
 use crate::wire::frontend::{First, decode_first};
 use crate::wire::input::{Broken, Input, Source};
@@ -274,6 +275,7 @@ async fn connect(
         is_implicit: false,
         skips: false,
         has_executed: false,
+        trace: Trace::default(),
         statements: Default::default(),
         portals: Default::default(),
     };

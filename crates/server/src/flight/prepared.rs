@@ -13,12 +13,13 @@ use parking_lot::Mutex;
 use super::ingest::Incoming;
 use super::parameters::{Bound, columns};
 use super::sessions::{Caller, Statement};
-use super::statements::{count, told, unsendable, usable};
+use super::statements::{DOOR, count, told, unsendable, usable};
 use super::transactions::{Together, may_run, may_run_prepared};
 use crate::blocking::blocking;
 use crate::fault::{Fault, codes};
 use crate::shared::Shared;
 use crate::statement::Kind;
+use crate::traces::Trace;
 
 /// Prepares a statement, and tells what goes in and what comes out.
 ///
@@ -117,7 +118,7 @@ pub async fn query(
 ///
 /// # Errors
 /// As [`query`].
-pub async fn run_once(handle: &[u8], caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<Outcome, Fault> {
+pub async fn run_once(handle: &[u8], caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<(Outcome, Trace), Fault> {
     let statement = caller.statement(handle)?;
     may_run_prepared(&statement.kind, statement.in_transaction, caller)?;
     let bound = one_row(&statement.bound.lock())?;
@@ -125,7 +126,9 @@ pub async fn run_once(handle: &[u8], caller: &Arc<Caller>, shared: &Arc<Shared>)
         true => None,
         false => Some(caller.gate.read().await),
     };
-    blocking(&caller.session, shared, move |session| run(&statement, bound.as_ref(), session)).await
+    let mut trace = shared.trace(&statement.sql, &caller.session, DOOR);
+    let outcome = blocking(&caller.session, shared, move |session| run(&statement, bound.as_ref(), session)).await;
+    Ok((trace.watch(outcome)?, trace))
 }
 
 fn one_row(bound: &[RecordBatch]) -> Result<Option<RecordBatch>, Fault> {
@@ -178,6 +181,7 @@ pub async fn update(
         return count(run_once(handle, caller, shared).await?, shared).await;
     }
     let together = Together::begin(caller, shared).await?;
+    let mut trace = shared.trace(&statement.sql, &caller.session, DOOR);
     let all = async {
         let mut written = 0;
         let mut has_run = false;
@@ -198,8 +202,12 @@ pub async fn update(
             false => Err(Fault::new(codes::PROTOCOL_VIOLATION, "the statement has parameters, and none are bound")),
         }
     };
-    let done = all.await;
-    together.end(done, shared).await
+    let done = trace.watch(all.await);
+    let done = together.end(done, shared).await;
+    if let Ok(rows) = &done {
+        trace.rows(rows.unsigned_abs());
+    }
+    done
 }
 
 fn run_rows(statement: &Statement, rows: &RecordBatch, session: &Session) -> Result<i64, Fault> {

@@ -20,6 +20,7 @@ use crate::door::{Link, Serves};
 use crate::entry::Whence;
 use crate::shared::{Shared, Stop, until};
 use crate::tls::Tls;
+use crate::traces::within;
 
 /// Calls at once of a connection.
 const CALLS: u32 = 128;
@@ -63,10 +64,17 @@ impl Serves for Flight {
             .max_encoding_message_size(usize::MAX);
         let has_called = Arc::new(AtomicBool::new(false));
         let called = Arc::clone(&has_called);
+        let traced = self.shared.traces.is_some();
         let answers = service_fn(move |request: Request<Incoming>| {
             called.store(true, Ordering::Release);
             let mut service = service.clone();
-            async move { service.call(request).await.map_err(|never: Infallible| never) }
+            async move {
+                if !traced {
+                    return service.call(request).await.map_err(|never: Infallible| never);
+                }
+                let heads = request.headers().clone();
+                within(&heads, service.call(request)).await.map_err(|never: Infallible| never)
+            }
         });
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())

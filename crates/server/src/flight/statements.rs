@@ -26,6 +26,10 @@ use crate::fault::{Fault, codes};
 use crate::outgoing::{Ender, Outgoing};
 use crate::shared::Shared;
 use crate::statement::Kind;
+use crate::traces::Trace;
+
+/// How spans of statements call where they come from.
+pub const DOOR: &str = "Flight";
 
 /// What is sent of rows.
 pub type Sent = BoxStream<'static, Result<FlightData, Status>>;
@@ -40,8 +44,9 @@ pub async fn query(
     caller: &Arc<Caller>,
     shared: &Arc<Shared>,
 ) -> Result<FlightInfo, Fault> {
-    let outcome = run(asked.query, asked.transaction_id.as_deref(), caller, shared).await?;
-    told(outcome, descriptor, caller, shared)
+    let mut trace = shared.trace(&asked.query, &caller.session, DOOR);
+    let outcome = trace.watch(run(asked.query, asked.transaction_id.as_deref(), caller, shared).await)?;
+    told((outcome, trace), descriptor, caller, shared)
 }
 
 /// Runs a statement that is not asked for its rows: how many it wrote, -1 where it does not say.
@@ -49,8 +54,9 @@ pub async fn query(
 /// # Errors
 /// What is wrong with it.
 pub async fn update(asked: CommandStatementUpdate, caller: &Arc<Caller>, shared: &Arc<Shared>) -> Result<i64, Fault> {
-    let outcome = run(asked.query, asked.transaction_id.as_deref(), caller, shared).await?;
-    count(outcome, shared).await
+    let mut trace = shared.trace(&asked.query, &caller.session, DOOR);
+    let outcome = trace.watch(run(asked.query, asked.transaction_id.as_deref(), caller, shared).await)?;
+    count((outcome, trace), shared).await
 }
 
 /// The columns of a statement, which is not run.
@@ -107,17 +113,20 @@ pub fn usable(sql: &str) -> Result<Kind, Fault> {
 /// # Errors
 /// There are too many results whose rows nobody takes.
 pub fn told(
-    outcome: Outcome,
+    (outcome, mut trace): (Outcome, Trace),
     descriptor: FlightDescriptor,
     caller: &Caller,
     shared: &Shared,
 ) -> Result<FlightInfo, Fault> {
     let (schema, rows, handle) = match outcome {
-        Outcome::Done(done) => (Arc::new(Schema::empty()), number(done.rows), Handle::new()),
+        Outcome::Done(done) => {
+            trace.rows(done.rows.unwrap_or(0));
+            (Arc::new(Schema::empty()), number(done.rows), Handle::new())
+        }
         Outcome::Rows(rows) => {
             let written = number(rows.written().and_then(|done| done.rows));
             let schema = Arc::clone(rows.schema());
-            (schema, written, caller.hold(Outgoing::new(rows, shared.limits.stall))?)
+            (schema, written, caller.hold(Outgoing::new(rows, shared.limits.stall, trace))?)
         }
     };
     let ticket = TicketStatementQuery { statement_handle: handle.into() };
@@ -147,12 +156,15 @@ pub fn unsendable(error: impl std::fmt::Display) -> Fault {
 ///
 /// # Errors
 /// What goes wrong meanwhile.
-pub async fn count(outcome: Outcome, shared: &Shared) -> Result<i64, Fault> {
+pub async fn count((outcome, mut trace): (Outcome, Trace), shared: &Shared) -> Result<i64, Fault> {
     match outcome {
-        Outcome::Done(done) => Ok(number(done.rows)),
+        Outcome::Done(done) => {
+            trace.rows(done.rows.unwrap_or(0));
+            Ok(number(done.rows))
+        }
         Outcome::Rows(rows) => {
             let written = number(rows.written().and_then(|done| done.rows));
-            let mut rows = Outgoing::new(rows, shared.limits.stall);
+            let mut rows = Outgoing::new(rows, shared.limits.stall, trace);
             while rows.try_next().await?.is_some() {}
             Ok(written)
         }

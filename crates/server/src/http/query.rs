@@ -30,6 +30,7 @@ use crate::fault::{Fault, codes};
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::statement::Kind;
+use crate::traces::Trace;
 
 /// How long a statement's text with its parameters may be.
 const BODY_BYTES: usize = 16 << 20;
@@ -114,10 +115,14 @@ async fn run(session: Session, shared: &Arc<Shared>, asked: Asked, form: Form) -
     let kind = Kind::of(&asked.sql)?;
     is_for_one_request(&kind)?;
     let of = kind.clone();
-    let outcome = blocking(&session, shared, move |session| start(session, &asked, &of)).await?;
+    let mut trace = shared.trace(&asked.sql, &session, "HTTP");
+    let outcome = trace.watch(blocking(&session, shared, move |session| start(session, &asked, &of)).await)?;
     match outcome {
-        Outcome::Done(done) => done_as(form, &kind, &done),
-        Outcome::Rows(rows) => send(session, rows, form, kind, shared.limits.stall).await,
+        Outcome::Done(done) => {
+            trace.rows(done.rows.unwrap_or(0));
+            done_as(form, &kind, &done)
+        }
+        Outcome::Rows(rows) => send(session, (rows, trace), form, kind, shared.limits.stall).await,
     }
 }
 
@@ -212,7 +217,7 @@ struct Sending {
 
 async fn send(
     session: Session,
-    rows: ResultStream,
+    (rows, trace): (ResultStream, Trace),
     form: Form,
     kind: Kind,
     stall: Option<Duration>,
@@ -224,7 +229,7 @@ async fn send(
     let mut written = Vec::new();
     let writer = form.begin(rows.schema(), zone(&session), &mut written)?;
     let done = rows.written().cloned();
-    let mut rows = Outgoing::new(rows, stall);
+    let mut rows = Outgoing::new(rows, stall, trace);
     let batch = StreamExt::next(&mut rows).await.transpose()?;
     let mut sending = Sending {
         has_begun: batch.is_some(),

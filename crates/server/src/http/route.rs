@@ -21,6 +21,7 @@ use crate::entry::Entry;
 use crate::fault::{Fault, codes};
 use crate::shared::{Shared, Stop};
 use crate::tls::Tls;
+use crate::traces::within;
 
 /// How long what is asked of the page's own addresses may be.
 const BODY_BYTES: usize = 4096;
@@ -91,6 +92,10 @@ impl Answers for Live {
             },
         };
         match path.as_str() {
+            "/query" if is_post && self.shared.traces.is_some() => {
+                let heads = request.headers().clone();
+                within(&heads, query::query(session, &self.shared, request)).await
+            }
             "/query" if is_post => query::query(session, &self.shared, request).await,
             "/api/cancel" if is_post && !session.cancels_others() => not_allowed("pg_signal_backend"),
             "/metrics" | "/api/state" if is_reading && !session.sees_others() => not_allowed("pg_read_all_stats"),

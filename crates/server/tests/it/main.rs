@@ -14,5 +14,6 @@ mod psql;
 mod simple;
 mod starting;
 mod tls;
+mod traces;
 mod values;
 mod wire;

@@ -1,6 +1,6 @@
 //! HTTP, as programs, pages and strangers see it.
 
-mod client;
+pub mod client;
 mod hostile;
 mod pages;
 mod playing;
