@@ -46,4 +46,5 @@ pub(crate) mod templates;
 pub(crate) mod texts;
 pub(crate) mod truncation;
 pub(crate) mod uuids;
+pub(crate) mod whole_rows;
 pub(crate) mod zones;

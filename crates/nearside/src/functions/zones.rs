@@ -111,7 +111,8 @@ fn instants(locals: &TimestampNanosecondArray, zone: &Tz, tries: bool) -> Result
     Ok(found.finish())
 }
 
-fn instant(local: NaiveDateTime, zone: &Tz) -> Option<NaiveDateTime> {
+/// The instant of a local time, in UTC; of one that a change of clocks leaves out as the clocks before it tell it.
+pub(super) fn instant(local: NaiveDateTime, zone: &Tz) -> Option<NaiveDateTime> {
     match zone.from_local_datetime(&local).latest() {
         Some(found) => Some(found.naive_utc()),
         None => {

@@ -51,8 +51,8 @@ use crate::functions::spelled;
 use crate::functions::templates;
 use crate::functions::truncation;
 use crate::functions::uuids;
-use crate::functions::zones;
 use crate::functions::{quoting, ranks};
+use crate::functions::{whole_rows, zones};
 use crate::rewrite::choices;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
@@ -137,6 +137,7 @@ impl Planner {
                 truncation::function(),
                 bins::function(),
                 zones::function(),
+                whole_rows::function(),
             ]
             .map(Arc::new),
         );

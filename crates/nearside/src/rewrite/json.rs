@@ -32,13 +32,14 @@ use crate::functions::json::{
     AS_JSON, AS_JSONB, AS_TEXT, KEY, Kind, NUMBER, PART, TRUTH, TYPED, Takes, WHOLE, call, called, kind_of,
 };
 use crate::functions::texts::nested::is_list;
+use crate::functions::whole_rows::WHOLE_ROW;
 use crate::rewrite::field_types::{with_parts, with_read_column};
 use crate::rewrite::kinds::is_comparison;
 use crate::sql::{CAST, STEP, fresh_name};
 
 /// Functions that take values of any type, and make nothing of what a value is.
-const OF_ANY: [&str; 8] =
-    [CAST, STEP, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
+const OF_ANY: [&str; 9] =
+    [CAST, STEP, WHOLE_ROW, "pg_typeof", "num_nulls", "num_nonnulls", "__nearside_single_value", "text_of", "count"];
 
 /// Functions that make a text of each argument.
 const OF_TEXTS: [&str; 8] =

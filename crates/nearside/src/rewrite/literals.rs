@@ -140,8 +140,11 @@ fn as_intervals(expr: &mut RawBinaryExpr, schema: &DFSchema) {
 /// What is left of NUMERIC without digits, which has as many as that; `None` for other types.
 fn remainder_of_any_digits(left: &Expr, right: &Expr, types: [&DataType; 2]) -> Option<Expr> {
     let is_exact = |of: &DataType| of.is_integer() || matches!(of, DataType::Decimal128(_, ..=10));
-    let remainder = || binary_expr(left.clone(), Operator::Modulo, right.clone());
-    (types.contains(&&ANY_DIGITS) && types.into_iter().all(is_exact)).then(|| cast(remainder(), ANY_DIGITS))
+    // Of two such types the remainder is of it too.
+    let same =
+        |side: &Expr, of: &DataType| if *of == ANY_DIGITS { side.clone() } else { cast(side.clone(), ANY_DIGITS) };
+    let remainder = || binary_expr(same(left, types[0]), Operator::Modulo, same(right, types[1]));
+    (types.contains(&&ANY_DIGITS) && types.into_iter().all(is_exact)).then(remainder)
 }
 
 /// An interval times a number, or over one.

@@ -68,6 +68,7 @@ mod nocase;
 mod ordered_sets;
 mod ordinality;
 mod ordinary;
+mod outputs;
 mod overriding;
 mod own;
 mod parsed;

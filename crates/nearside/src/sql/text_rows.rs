@@ -99,7 +99,7 @@ fn in_its_place(function: &Function, name: &str) -> Expr {
 }
 
 /// The columns of elements with their numbers.
-const FIELDS: [&str; 2] = ["x", "n"];
+pub(super) const FIELDS: [&str; 2] = ["x", "n"];
 
 /// A field of rows as an output.
 fn field(rows: &Expr, name: &str) -> SelectItem {

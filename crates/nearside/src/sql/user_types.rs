@@ -292,7 +292,7 @@ pub(crate) fn casts_to<N: Visit>(node: &N, is: &dyn Fn(&ObjectName) -> bool) -> 
 }
 
 /// Names of types that are no statement's.
-const OF_CATALOG: [&str; 2] = ["oid", "name"];
+const OF_CATALOG: [&str; 3] = ["oid", "name", "jsonpath"];
 
 /// Whether a name may be that of a type that a statement has made.
 pub(crate) fn may_be_made(name: &ObjectName) -> bool {

@@ -189,6 +189,7 @@ fn set_type(
     if let Some(default) = table.defaults.get(&column) {
         let text = (&*default.text, default.zone.as_deref());
         let default = defaults::kept(schema.field(place), text, running).and_then(|default| {
+            defaults::is_of_type(&schema.fields()[place], &default.expr)?;
             if !default.expr.is_volatile() {
                 default_value(&default.expr, &schema.fields()[place], running)?;
             }

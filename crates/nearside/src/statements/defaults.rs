@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::DataFusionError;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_common::{DFSchema, DataFusionError};
+use datafusion_expr::{CreateMemoryTable, DdlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{self, ColumnDef, ColumnOption, VisitMut, VisitorMut, visit_expressions};
 use sqlparser::parser::Parser;
 
@@ -25,6 +25,7 @@ use crate::functions::arrays::innermost;
 use crate::functions::sequences::bound;
 use crate::functions::uuids::UUID;
 use crate::plan::context::PlanContext;
+use crate::rewrite::assigned::is_assignable;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, SqlDialect, qualify, quoted};
@@ -83,6 +84,7 @@ pub(crate) fn default_of(
     }
     let zone = running.planner.config_options().execution.time_zone.clone();
     let expr = planned(field, &text, &running.own_context())?;
+    is_of_type(field, &expr)?;
     if is_text {
         // A text that the type does not have is found now, as PostgreSQL finds it.
         let value = datafusion_expr::cast(expr.clone(), field.data_type().clone()).alias(field.name());
@@ -91,6 +93,28 @@ pub(crate) fn default_of(
     }
     let zone = zone.filter(|_| has_zone(&expr) || matches!(field.data_type(), DataType::Timestamp(_, Some(_))));
     Ok(Some(ColumnDefault { expr, text: text.into(), zone: zone.map(Into::into) }))
+}
+
+/// Refuses a default of another type than its column's, which no row could be given; a text as it is written is of any.
+///
+/// # Errors
+/// It is one.
+pub(super) fn is_of_type(field: &Field, default: &Expr) -> Result<()> {
+    // What has no type yet is told when it is planned.
+    let Ok(of) = default.get_type(&DFSchema::empty()) else { return Ok(()) };
+    let is_written = matches!(default, Expr::Literal(value, _) if value.try_as_str().is_some());
+    if is_written || of == DataType::Null || is_assignable(&of, field.data_type()) {
+        return Ok(());
+    }
+    Err(Error::plan(
+        SqlState::DatatypeMismatch,
+        format!(
+            "column '{}' is of type {} but its default is of type {}; cast it",
+            field.name(),
+            sql_type(field.data_type()),
+            sql_type(&of)
+        ),
+    ))
 }
 
 /// Refuses a default that is written as a text and is no label of its column's enum.

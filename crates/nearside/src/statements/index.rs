@@ -198,9 +198,11 @@ fn taken(name: &Name) -> Error {
 /// The column that an element of the list names.
 fn column_name(column: &IndexColumn) -> Result<String> {
     let element = &column.column;
-    if element.options.asc.is_some() || element.options.nulls_first.is_some() || element.with_fill.is_some() {
+    // From the first to the last, NULL behind: that is what ASC says.
+    let options = &element.options;
+    if options.asc == Some(false) || options.nulls_first == Some(true) || element.with_fill.is_some() {
         return Err(Error::Unsupported(format!(
-            "CREATE INDEX .. ({element}): an index has no direction; leave ASC, DESC and NULLS out"
+            "CREATE INDEX .. ({element}): an index has no direction; leave DESC and NULLS out"
         )));
     }
     match &element.expr {

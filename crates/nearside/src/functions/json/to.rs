@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::Result;
 
-use super::{Gives, How, JsonFunction, PART, Takes};
+use super::{Gives, How, JsonFunction, Kind, PART, Takes, kind_of};
 use crate::error::Error;
 use crate::functions::texts::nested::{as_lists, is_list};
 use crate::functions::texts::texts_of_values;
@@ -71,7 +71,13 @@ impl Writer {
             number if number.is_numeric() => Writer::Plain(texts(values)?),
             T::Struct(fields) => {
                 let columns = fields.iter().zip(values.as_struct().columns());
-                let all = columns.map(|(field, column)| Ok((field.name().clone(), Writer::of(column)?)));
+                let all = columns.map(|(field, column)| {
+                    let of_field = match kind_of(field) {
+                        Kind::Other => Writer::of(column)?,
+                        Kind::Json | Kind::Jsonb => Writer::Plain(cast(column, &T::Utf8View)?),
+                    };
+                    Ok((field.name().clone(), of_field))
+                });
                 Writer::Row(Arc::clone(values), all.collect::<Result<_>>()?)
             }
             list if is_list(list) => {

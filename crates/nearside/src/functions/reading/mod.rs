@@ -8,11 +8,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
 use arrow::array::{BooleanBuilder, Date32Builder, FixedSizeBinaryBuilder, IntervalMonthDayNanoBuilder};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
-use chrono::{Datelike, NaiveDate};
+use chrono::{Datelike, NaiveDate, NaiveTime, TimeDelta};
 use datafusion_common::{Result as DfResult, ScalarValue, internal_err};
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 use files::read_bytes;
@@ -21,6 +22,7 @@ use super::moment_texts::{self, DAY, Fault, Moment};
 use super::span_texts;
 use super::texts::nested::is_list;
 use super::uuids::{UUID, read_uuid};
+use super::zones::instant;
 use crate::error::codes::{SqlState, unreadable};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
@@ -51,7 +53,7 @@ fn is_read_after(to: &DataType) -> bool {
 /// A sentence that says what is wrong with the text.
 pub(crate) fn for_arrow(text: &str, to: &DataType) -> Result<Option<String>, (SqlState, String)> {
     let read = match to {
-        DataType::Timestamp(unit, zone) => moment(text, *unit, zone.is_some()),
+        DataType::Timestamp(unit, zone) => moment(text, *unit, zone.as_deref()),
         DataType::Time32(_) | DataType::Time64(_) => moment_texts::read_clock(text).and_then(|clock| match clock {
             DAY.. => Err(Fault::Refused("a time of day ends before 24:00:00")),
             clock => Ok(clock_text(clock)),
@@ -145,8 +147,9 @@ fn without_exponent(text: &str) -> Option<String> {
     })
 }
 
-/// A time with seconds, rounded to a unit, and without an offset where it is to have no zone.
-fn moment(text: &str, unit: TimeUnit, has_zone: bool) -> Result<String, Fault> {
+/// A time with seconds, rounded to a unit; as UTC has it where it is to be an instant, by the clocks of the zone in the
+/// text or else of the one that it is told in, and without an offset where it is to be none.
+fn moment(text: &str, unit: TimeUnit, told_in: Option<&str>) -> Result<String, Fault> {
     let Moment { day, clock, zone } = moment_texts::read(text)?;
     let mut day = day.ok_or(Fault::Shape)?;
     // Arrow reads years of four digits.
@@ -158,12 +161,18 @@ fn moment(text: &str, unit: TimeUnit, has_zone: bool) -> Result<String, Fault> {
         day = day.succ_opt().ok_or(Fault::Range)?;
         clock = 0;
     }
-    let zone = match zone {
-        Some(zone) if has_zone && zone.starts_with(['+', '-']) => zone,
-        Some(name) if has_zone => format!(" {name}"),
-        _ => String::new(),
-    };
-    Ok(format!("{day} {}{zone}", clock_text(clock)))
+    let Some(told_in) = told_in else { return Ok(format!("{day} {}", clock_text(clock))) };
+    match zone {
+        Some(offset) if offset.starts_with(['+', '-']) => Ok(format!("{day} {}{offset}", clock_text(clock))),
+        zone => {
+            let named = zone.as_deref().unwrap_or(told_in);
+            // What names no zone is told by Arrow.
+            let Ok(zone) = named.parse::<Tz>() else { return Ok(format!("{day} {} {named}", clock_text(clock))) };
+            let local = day.and_time(NaiveTime::MIN).checked_add_signed(TimeDelta::nanoseconds(clock));
+            let utc = local.and_then(|local| instant(local, &zone)).ok_or(Fault::Range)?;
+            Ok(format!("{}+00:00", utc.format("%Y-%m-%d %H:%M:%S%.9f")))
+        }
+    }
 }
 
 /// A clock's nanoseconds rounded to a unit, away from the year 2000 where two are equally near. A text is rounded to

@@ -361,9 +361,10 @@ pub(in crate::sql) fn of_key(characteristics: &ConstraintCharacteristics) -> Res
 fn key_column(column: &IndexColumn) -> Result<()> {
     let IndexColumn { column: OrderByExpr { expr: inner, options, with_fill }, operator_class } = column;
     let OrderByOptions { asc, nulls_first } = options;
-    let ordered = asc.is_some() || nulls_first.is_some() || with_fill.is_some();
+    // ASC NULLS LAST is how an index is ordered.
+    let ordered = *asc == Some(false) || *nulls_first == Some(true) || with_fill.is_some();
     refuse(&[
-        (ordered, "ASC, DESC or NULLS in a key; leave them out"),
+        (ordered, "DESC or NULLS FIRST in a key; leave them out"),
         (operator_class.is_some(), "an operator class in a key; leave it out"),
     ])?;
     expr(inner)

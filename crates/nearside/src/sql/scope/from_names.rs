@@ -20,6 +20,7 @@ use sqlparser::ast::{
 
 use super::super::calls::call;
 use super::super::figured::is_column;
+use super::super::text_rows::{EXPANDED, FIELDS};
 use super::super::walk::{is_any_outside, rewrite};
 use super::super::{normalised, parsed};
 use super::names::{Tables, quoted};
@@ -203,7 +204,9 @@ fn name_factor(factor: &mut TableFactor, names: &Names<'_>) -> Result<()> {
             let function = name.to_string().to_lowercase();
             let alias = alias.get_or_insert_with(|| named(&function));
             let own = normalised(alias.name.clone());
-            name_columns(&own, &mut alias.columns, vec![own.clone()], true)
+            let is_expanded = name.0.last().and_then(|part| part.as_ident()).is_some_and(|name| name.value == EXPANDED);
+            let columns = if is_expanded { FIELDS.map(String::from).to_vec() } else { vec![own.clone()] };
+            name_columns(&own, &mut alias.columns, columns, true)
         }
         TableFactor::UNNEST { alias, array_exprs, .. } => {
             let alias = alias.get_or_insert_with(|| named("unnest"));

@@ -29,6 +29,7 @@ use super::names::{Tables, alias_columns, quoted, renamed};
 use super::stars::{each_column, has_columns, shown};
 use crate::error::codes::SqlState;
 use crate::error::{Error, Result};
+use crate::functions::whole_rows::WHOLE_ROW;
 use crate::sql::dialect::SqlDialect;
 use crate::sql::{fresh_name, seen_name};
 
@@ -229,7 +230,7 @@ impl Scope {
             let word = Expr::Value(Value::SingleQuotedString(name.clone()).into());
             [word, source.column(name)]
         });
-        let row = call("named_struct", fields.collect());
+        let row = call(WHOLE_ROW, fields.collect());
         if !self.outer {
             return Some(row);
         }

@@ -204,7 +204,7 @@ fn durations_and_intervals() {
     sql.gives(
         "select cast(sum(x) as text) from (select arrow_cast(v, 'Duration(Nanosecond)') as x from (values \
         (9223372036854775807), (1)) s(v))",
-        &["106751 days 23:47:16.854775"],
+        &["106751 days 23:47:16.854775808"],
     );
     sql.gives(
         "select cast(avg(x) as text) from (values (interval '1 mon 3 days'), (interval '2 days 5 hours'), (null)) v(x)",
