@@ -96,6 +96,14 @@ impl MadeFunction {
         }
     }
 
+    /// Its text as a query, for who asks as PostgreSQL's clients do.
+    pub(crate) fn source(&self) -> String {
+        match &self.body {
+            Body::Expression(text) => format!("SELECT {text}"),
+            Body::Query(text) => text.clone(),
+        }
+    }
+
     /// Its number in `pg_proc`.
     pub(crate) fn oid(&self) -> u32 {
         u32::try_from(u64::from(FIRST) + self.id).unwrap_or(u32::MAX)

@@ -552,13 +552,31 @@ fn with_formats(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// Refuses statements of DuckDB by their first word, which the parser does not know.
+/// Refuses statements by their words which the parser does not know.
 fn refuse_by_word(tokens: &[TokenWithSpan]) -> Result<()> {
     let instead = [
         ("PIVOT", "as a statement; write SELECT * FROM t PIVOT (aggregate FOR column IN (values))"),
         ("UNPIVOT", "as a statement; write SELECT * FROM t UNPIVOT (value FOR name IN (columns))"),
+        ("REINDEX", "is not needed: what writes a table keeps its indexes; leave it out"),
+        ("DO", "of a block; there is no procedural language: run its statements one by one, or in a function of SQL"),
     ];
     let (_, words) = exclude::solid(tokens);
+    let are = |place: usize, all: &[&str]| {
+        all.iter()
+            .enumerate()
+            .all(|(at, word)| words.get(place + at).is_some_and(|found| exclude::is_word(found, word)))
+    };
+    let has = |all: &[&str]| (2..words.len()).any(|place| are(place, all));
+    let altered: [(&[&str], &[&str], &str); 5] = [
+        (&["ALTER", "VIEW"], &["RENAME"], "ALTER VIEW .. RENAME; CREATE the view under its new name, and DROP the old"),
+        (&["ALTER", "VIEW"], &["SET", "SCHEMA"], "ALTER VIEW .. SET SCHEMA; CREATE the view in the other schema"),
+        (&["ALTER", "TABLE"], &["SET", "SCHEMA"], "ALTER TABLE .. SET SCHEMA; CREATE TABLE .. AS in the other schema"),
+        (&["ALTER", "INDEX"], &["IF", "EXISTS"], "ALTER INDEX IF EXISTS; leave IF EXISTS out"),
+        (&["DROP", "INDEX"], &["CONCURRENTLY", "IF"], "DROP INDEX CONCURRENTLY; leave CONCURRENTLY out"),
+    ];
+    if let Some((_, _, text)) = altered.into_iter().find(|(begin, part, _)| are(0, begin) && has(part)) {
+        return Err(Error::Unsupported(text.into()));
+    }
     match words.first().and_then(|first| instead.iter().find(|(word, _)| exclude::is_word(first, word))) {
         Some((word, instead)) => Err(Error::Unsupported(format!("{word} {instead}"))),
         None => Ok(()),

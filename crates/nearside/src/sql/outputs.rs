@@ -30,9 +30,11 @@ pub(super) fn name_queries(query: &mut ast::Query) {
         for (item, name) in select.projection.iter_mut().zip(&names) {
             if let SelectItem::UnnamedExpr(expr) = item
                 && (is_called_otherwise(expr) || is_sorted && has_query(expr))
-                && names.iter().filter(|other| *other == name).count() == 1
             {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+                let is_alone = names.iter().filter(|other| *other == name).count() == 1;
+                // Users see it under the name that it has without AS.
+                let alias = if is_alone { name.clone() } else { fresh_name("output") };
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', alias) };
             }
         }
     });

@@ -99,7 +99,12 @@ pub(crate) fn fitting(
         return read_one(text, data_type).map(Some);
     }
     if is_declared || is_zoned {
-        let value = match text.filter(|_| is_zoned).map(|text| for_arrow(text, data_type)) {
+        let told_in = running.planner.config_options().execution.time_zone.as_deref();
+        let of_session = match (data_type, told_in) {
+            (DataType::Timestamp(unit, Some(_)), Some(zone)) => DataType::Timestamp(*unit, Some(zone.into())),
+            (other, _) => other.clone(),
+        };
+        let value = match text.filter(|_| is_zoned).map(|text| for_arrow(text, &of_session)) {
             Some(Ok(Some(text))) => &ScalarValue::Utf8View(Some(text)),
             Some(Err((code, message))) => return Err(Error::plan(code, message)),
             _ => value,

@@ -55,7 +55,7 @@ pub(super) fn pg_proc(mut rows: Vec<Row>, world: &World<'_>) -> Vec<Row> {
             ("pronargdefaults", (of.parameters.iter().filter(|one| one.default.is_some()).count() as i64).into()),
             ("prorettype", result(of).into()),
             ("proargtypes", Value::Numbers(arguments)),
-            ("prosrc", of.text().into()),
+            ("prosrc", of.source().into()),
         ];
         if let Returns::Rows(columns) = &of.returns {
             types.extend(columns.iter().map(|(_, of)| i64::from(of.oid)));
@@ -113,14 +113,14 @@ pub(super) fn statement(number: i64, world: &World<'_>) -> Option<String> {
     let words = if words.is_empty() { words } else { format!("{words}\n") };
     // A tag that does not stand in the text.
     let mut tag = "$function$".to_string();
-    while of.text().contains(&tag) {
+    while of.source().contains(&tag) {
         tag.insert_str(tag.len() - 1, "x");
     }
     Some(format!(
         "CREATE OR REPLACE FUNCTION {}.{}({arguments})\n RETURNS {result}\n LANGUAGE sql\n{words}AS {tag}{}{tag}\n",
         ident(&key.schema),
         ident(called(key)),
-        of.text()
+        of.source()
     ))
 }
 
