@@ -11,7 +11,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, make_array};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::text::TextTest;
@@ -89,7 +89,12 @@ pub(crate) fn evaluate_by_owner(
 ) -> Result<ArrayRef, ExecError> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(schema.clone(), arguments, &options)?;
-    let result = expression.evaluate(&batch)?;
+    let mut result = expression.evaluate(&batch)?;
+    // What parts of a type are called says nothing of the values.
+    if result.data_type() != expression.data_type() && result.data_type().equals_datatype(expression.data_type()) {
+        let named = result.to_data().into_builder().data_type(expression.data_type().clone());
+        result = make_array(named.build()?);
+    }
     if result.len() != rows || result.data_type() != expression.data_type() {
         return Err(ExecError::Evaluation(format!(
             "expression {} returned {} rows of {} for {rows} rows of {}",

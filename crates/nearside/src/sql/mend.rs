@@ -206,7 +206,7 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
 }
 
 /// `(row).field` is `(row)['field']`, which `table.column[1]` is not.
-fn name_fields(expr: &mut ast::Expr) {
+pub(super) fn name_fields(expr: &mut ast::Expr) {
     let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
     let mut is_value = !matches!(root.as_ref(), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
     for access in access_chain {

@@ -18,6 +18,7 @@ use sqlparser::ast::{
     visit_expressions,
 };
 
+use super::mend::name_fields;
 use super::normalised;
 use super::walk::{outside, rewrite, visit};
 use crate::error::codes::SqlState;
@@ -206,6 +207,8 @@ impl VisitorMut for NameWriter<'_> {
             self.levels.open(scope);
         }
         stars_as_rows(expr);
+        // The name of a field is no table's.
+        name_fields(expr);
         ControlFlow::Continue(())
     }
 
