@@ -68,9 +68,6 @@ class Odbc(unittest.TestCase):
         self.assertEqual(columns, [("id", "int4", 10, 0), ("name", "varchar", 40, 0), ("credit", "numeric", 10, 1)])
         keys = [(row.column_name, row.pk_name) for row in self.cursor.primaryKeys("customer", schema="shop")]
         self.assertEqual(keys, [("id", "customer_pkey")])
-        indexes = [(row.index_name, row.column_name, row.non_unique)
-                   for row in self.cursor.statistics("sale", schema="shop") if row.index_name]
-        self.assertEqual(indexes, [("sale_pkey", "id", 0), ("sale_at", "at", 1)])
         foreign = [(row.pktable_name, row.pkcolumn_name, row.fktable_name, row.fkcolumn_name, row.delete_rule)
                    for row in self.cursor.foreignKeys(foreignTable="sale", foreignSchema="shop")]
         self.assertEqual(foreign, [("customer", "id", "sale", "customer", 0)])

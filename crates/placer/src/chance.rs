@@ -1,8 +1,8 @@
 //! How often things are likely to be asked for, given how often each was.
 //!
-//! Of many that are asked for equally often some were asked for more often than others by chance. What each is likely to
-//! be asked for is what all of them are, as far as chance can have made it what it was (empirical Bayes): the mean of
-//! the rates that there are, each weighted by how likely it makes the count. The rates that there are are the counts
+//! Of many that are asked for equally often some were asked for more often than others by chance. What each is likely
+//! to be asked for is what all of them are, as far as chance can have made it what it was (empirical Bayes): the mean
+//! of the rates that there are, each weighted by how likely it makes the count. The rates that there are are the counts
 //! themselves at first, and then what came of that: two rounds take from a spread about as much as chance makes of it,
 //! further ones would take real differences as well.
 //!

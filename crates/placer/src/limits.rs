@@ -45,8 +45,8 @@ pub const AS_GOOD: f64 = 0.02;
 pub const TOGETHER_MIN: f64 = 0.5;
 
 /// And until less than this of it is. Columns of which each is read with the one before it and the one behind it are
-/// half read with either: by chance some pairs would be one and others not, other ones each time, and what is moved then
-/// goes apart from what it is read with.
+/// half read with either: by chance some pairs would be one and others not, other ones each time, and what is moved
+/// then goes apart from what it is read with.
 pub(crate) const APART_BELOW: f64 = TOGETHER_MIN / 2.0;
 
 /// Below this part of what all nodes have, in the mean, a load that is not strongly unbalanced leaves them *idle* at

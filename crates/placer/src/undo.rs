@@ -1,9 +1,9 @@
 //! Plans after which clearly less is read than before go back.
 //!
 //! What a plan for a hot node predicts is what nodes would give; what statements get of it is seen afterwards. Where
-//! the load is the same and less is read, by [`crate::limits::UNDO_LOSS_MIN`] and well beyond what periods differ by, all of the plan
-//! goes back, and is not decided again with this load. Less may be read for another reason, fewer clients say: then
-//! going back does not help, the plan is allowed again, and its items are not watched any more.
+//! the load is the same and less is read, by [`crate::limits::UNDO_LOSS_MIN`] and well beyond what periods differ by,
+//! all of the plan goes back, and is not decided again with this load. Less may be read for another reason, fewer
+//! clients say: then going back does not help, the plan is allowed again, and its items are not watched any more.
 //!
 //! # Limits
 //! Where something else is decided before it can be seen, nothing is known of either.

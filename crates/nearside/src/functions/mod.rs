@@ -35,6 +35,7 @@ pub(crate) mod ranks;
 pub(crate) mod reading;
 mod regular;
 pub(crate) mod round;
+pub(crate) mod scaled_spans;
 pub(crate) mod sequences;
 pub(crate) mod series;
 pub(crate) mod session;

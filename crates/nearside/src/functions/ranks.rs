@@ -1,5 +1,5 @@
-//! `row_number`, `rank`, `dense_rank` and `ntile` count in BIGINT and INTEGER, as in PostgreSQL. The planner's give numbers
-//! without a sign, which clients are shown as NUMERIC.
+//! `row_number`, `rank`, `dense_rank` and `ntile` count in BIGINT and INTEGER, as in PostgreSQL. The planner's give
+//! numbers without a sign, which clients are shown as NUMERIC.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! NUMERIC without digits. PostgreSQL keeps with each value how many digits it has behind the point; here that is of the
-//! type. So a number that is cast to NUMERIC keeps the digits of its type: an integer has none behind the point, and
-//! `1.50` two. What is not known until it is read (texts, floats, columns of tables) has ten, and is written without the
-//! zeros at their end ([`ANY_DIGITS`]).
+//! NUMERIC without digits. PostgreSQL keeps with each value how many digits it has behind the point; here that is of
+//! the type. So a number that is cast to NUMERIC keeps the digits of its type: an integer has none behind the point,
+//! and `1.50` two. What is not known until it is read (texts, floats, columns of tables) has ten, and is written
+//! without the zeros at their end ([`ANY_DIGITS`]).
 
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, internal_err};

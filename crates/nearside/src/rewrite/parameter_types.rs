@@ -46,8 +46,8 @@ pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(typed.data)
 }
 
-/// A plan in which each parameter is of one type: that of the place where it stands first, as PostgreSQL has it. What it
-/// meets in other places becomes of one type with it there, as with a column.
+/// A plan in which each parameter is of one type: that of the place where it stands first, as PostgreSQL has it. What
+/// it meets in other places becomes of one type with it there, as with a column.
 ///
 /// # Errors
 /// Places of which no type is that of the other.

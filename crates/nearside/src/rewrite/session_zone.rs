@@ -1,10 +1,10 @@
 //! A TIMESTAMPTZ is told in the zone of the session that asks, whatever the zone of its column.
 //!
 //! The type of a column has a zone, that of the session which made its table. An instant is the same in all of them, so
-//! comparisons, joins, groups and the order of rows go by the column as it is. What depends on the clock of a zone takes
-//! the instant in the session's: functions (`extract`, `to_char`, `date_trunc`, ..), casts to texts, days and times, and
-//! intervals that are added, whose days may be 23 or 25 hours long. A cast from one zone to another is another name for
-//! the same numbers. Every expression keeps its type, so nothing around it changes.
+//! comparisons, joins, groups and the order of rows go by the column as it is. What depends on the clock of a zone
+//! takes the instant in the session's: functions (`extract`, `to_char`, `date_trunc`, ..), casts to texts, days and
+//! times, and intervals that are added, whose days may be 23 or 25 hours long. A cast from one zone to another is
+//! another name for the same numbers. Every expression keeps its type, so nothing around it changes.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! EXISTS, IN (query) and scalar subqueries in places that DataFusion has no join for.
 //!
 //! Two rules. [`SubqueryPlaces`], of the analyser: a subquery in the ON of an inner join becomes a condition above the
-//! join, and one in ORDER BY, GROUP BY or a window function a column below that. (Those of other joins: `dependent::outer_joins`.)
-//! [`SubqueryMarks`], of the optimiser: EXISTS and IN (query) whose value is seen (the SELECT list, GROUP BY, the
-//! arguments of aggregates and of window functions) become mark joins below the operator. How a subquery becomes a mark
-//! join is DataFusion's own affair: it is handed over as a filter, and what comes out is taken apart. The rule `not_in`
-//! has spelled out before where IN is NULL.
+//! join, and one in ORDER BY, GROUP BY or a window function a column below that. (Those of other joins:
+//! `dependent::outer_joins`.) [`SubqueryMarks`], of the optimiser: EXISTS and IN (query) whose value is seen (the
+//! SELECT list, GROUP BY, the arguments of aggregates and of window functions) become mark joins below the operator.
+//! How a subquery becomes a mark join is DataFusion's own affair: it is handed over as a filter, and what comes out is
+//! taken apart. The rule `not_in` has spelled out before where IN is NULL.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What a transaction has yet to look at of keys that are deferred, foreign keys and others, and which are by SET CONSTRAINTS.
+//! What a transaction has yet to look at of keys that are deferred, foreign keys and others, and which are by SET
+//! CONSTRAINTS.
 //!
 //! A copy is cheap: savepoints keep one, and ROLLBACK TO puts it back, what waits and what SET CONSTRAINTS has said.
 

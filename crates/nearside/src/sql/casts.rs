@@ -36,8 +36,8 @@ pub(super) fn apart_from_its_column(expr: &mut Expr) {
     }
 }
 
-/// A number that is cast to NUMERIC without digits keeps its own, and a text as it is written has those that are written
-/// there. A parameter is left: its type is told by the cast.
+/// A number that is cast to NUMERIC without digits keeps its own, and a text as it is written has those that are
+/// written there. A parameter is left: its type is told by the cast.
 pub(super) fn with_own_digits(expr: &mut Expr) {
     let Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr: inner, data_type, .. } = expr else { return };
     let (DataType::Numeric(digits) | DataType::Decimal(digits) | DataType::Dec(digits)) = data_type else { return };

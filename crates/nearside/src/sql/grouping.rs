@@ -1,5 +1,5 @@
-//! Grouping sets as the planner takes them: `ROLLUP ((a, b), c)` is `GROUPING SETS ((a, b, c), (a, b), ())`, and a number in
-//! one is an output, as in GROUP BY itself.
+//! Grouping sets as the planner takes them: `ROLLUP ((a, b), c)` is `GROUPING SETS ((a, b, c), (a, b), ())`, and a
+//! number in one is an output, as in GROUP BY itself.
 
 use sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
 

@@ -70,8 +70,8 @@ pub(super) fn order_distinct_keys(query: &mut ast::Query) {
     }
 }
 
-/// `SELECT c FROM t ORDER BY (SELECT max(y) FROM u WHERE x = a)`: a key that is a query is an output, which is gone behind
-/// the sort. The planner shows such a query the other outputs alone.
+/// `SELECT c FROM t ORDER BY (SELECT max(y) FROM u WHERE x = a)`: a key that is a query is an output, which is gone
+/// behind the sort. The planner shows such a query the other outputs alone.
 pub(super) fn order_by_queries(query: &mut ast::Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };

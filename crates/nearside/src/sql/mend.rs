@@ -9,10 +9,10 @@ use sqlparser::ast::{self, Ident, ObjectName, SelectItem, Value, VisitorMut, vis
 use super::calls::{call, is_called};
 use super::casts::{CAST, apart_from_its_column, name_outputs, with_own_digits};
 use super::dimensions;
+use super::fields::name_fields;
 use super::grouping;
 use super::intervals::spell_out;
 use super::keys::{order_by_outputs, order_by_queries, order_distinct_keys};
-use super::normalised;
 use super::outputs::{each_select, folded, name_outputs_apart, name_queries};
 use super::similar;
 use super::ties::rank_with_ties;
@@ -202,22 +202,6 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
-    }
-}
-
-/// `(row).field` is `(row)['field']`, which `table.column[1]` is not.
-pub(super) fn name_fields(expr: &mut ast::Expr) {
-    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
-    let mut is_value = !matches!(root.as_ref(), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_));
-    for access in access_chain {
-        match access {
-            ast::AccessExpr::Dot(ast::Expr::Identifier(name)) if is_value => {
-                let index = ast::Expr::value(Value::SingleQuotedString(normalised(name.clone())));
-                *access = ast::AccessExpr::Subscript(ast::Subscript::Index { index });
-            }
-            ast::AccessExpr::Dot(_) => {}
-            ast::AccessExpr::Subscript(_) => is_value = true,
-        }
     }
 }
 

@@ -45,6 +45,7 @@ mod distinct;
 mod domain_statements;
 mod exclude;
 mod fetch;
+mod fields;
 mod figured;
 mod from_values;
 mod function_statements;

@@ -16,8 +16,9 @@ use super::keys::has_query;
 use super::names::{fresh_name, named_otherwise};
 use super::normalised;
 
-/// An output gets the name that it has without AS where the planner would make another of it: below a sort by what is no
-/// output it calls a query otherwise than above, and of operators that are written as calls it knows the calls alone.
+/// An output gets the name that it has without AS where the planner would make another of it: below a sort by what is
+/// no output it calls a query otherwise than above, and of operators that are written as calls it knows the calls
+/// alone.
 pub(super) fn name_queries(query: &mut ast::Query) {
     let is_sorted = query.order_by.is_some();
     each_select(&mut query.body, &mut |select| {

@@ -23,8 +23,8 @@ pub(crate) fn referring(state: &CatalogState, table: u64) -> impl Iterator<Item 
     all.filter(move |(_, key)| key.to == table)
 }
 
-/// Whether more is to be done once a statement has written a table: it has foreign keys, or keys that are DEFERRABLE, or
-/// others refer to it.
+/// Whether more is to be done once a statement has written a table: it has foreign keys, or keys that are DEFERRABLE,
+/// or others refer to it.
 pub(crate) fn is_related(state: &CatalogState, table: &TableEntry) -> bool {
     !table.rules.foreign_keys.is_empty()
         || table.deferrable_keys().next().is_some()

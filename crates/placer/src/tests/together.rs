@@ -41,8 +41,8 @@ fn what_is_alike_stays_where_a_user_placed_one_of_it() {
     assert_eq!(machine.run(&mut Placer::default(), 40, &mut Random::new(1)), []);
 }
 
-/// Four columns of a table, each half read with the one before it and half with the one behind: a little more or less by
-/// chance. They stay one.
+/// Four columns of a table, each half read with the one before it and half with the one behind: a little more or less
+/// by chance. They stay one.
 #[test]
 fn neighbours_in_a_chain_stay_together() {
     let mut machine = Machine::new(vec![1e9; 2], &[1.0; 8]);

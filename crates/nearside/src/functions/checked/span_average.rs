@@ -1,5 +1,5 @@
-//! The average of intervals: the sum of their months, days and times each, over how many there are, of which what is left
-//! over goes to the parts below, as where an interval is divided.
+//! The average of intervals: the sum of their months, days and times each, over how many there are, of which what is
+//! left over goes to the parts below, as where an interval is divided.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Accumulator;
 
 use crate::error::value_err;
-use crate::functions::spans::divided;
+use crate::functions::scaled_spans::divided;
 
 /// A million intervals have more than 64 bits hold.
 const NANOSECONDS: DataType = DataType::Decimal128(38, 0);

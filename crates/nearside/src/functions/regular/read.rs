@@ -64,7 +64,8 @@ impl Modes {
             other => {
                 return value_err!(
                     InvalidParameterValue,
-                    "regular expression '{pattern}': the option '{other}' is not supported; there are i, c, s, n, m, p and w"
+                    "regular expression '{pattern}': the option '{other}' is not supported; there are i, c, s, n, m, p \
+                     and w"
                 );
             }
         }

@@ -18,7 +18,7 @@ use sqlparser::ast::{
     visit_expressions,
 };
 
-use super::mend::name_fields;
+use super::fields::name_fields;
 use super::normalised;
 use super::walk::{outside, rewrite, visit};
 use crate::error::codes::SqlState;

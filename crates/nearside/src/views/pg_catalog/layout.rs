@@ -1,7 +1,7 @@
 //! Names and types of the columns of `pg_catalog`'s tables, and rows that are told by the names of their columns.
 //!
-//! `columns.txt` has a line per table, as PostgreSQL 15 has it: its name, its number, `r` for a table, `v` for a view or
-//! `f` for what a function gives, and its columns with their types, a blank within a type being `_`.
+//! `columns.txt` has a line per table, as PostgreSQL 15 has it: its name, its number, `r` for a table, `v` for a view
+//! or `f` for what a function gives, and its columns with their types, a blank within a type being `_`.
 
 use std::sync::Arc;
 
