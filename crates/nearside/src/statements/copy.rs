@@ -591,11 +591,19 @@ pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Do
 }
 
 fn adds_constraints(alter: &AlterTable) -> bool {
-    let is_check = |operation: &AlterTableOperation| {
-        let AlterTableOperation::AddConstraint { constraint, .. } = operation else { return false };
-        matches!(constraint, TableConstraint::Check(_) | TableConstraint::ForeignKey(_))
+    let is_one = |operation: &AlterTableOperation| {
+        matches!(
+            operation,
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::Check(_)
+                    | TableConstraint::ForeignKey(_)
+                    | TableConstraint::Unique(_)
+                    | TableConstraint::PrimaryKey(_),
+                ..
+            }
+        )
     };
-    alter.operations.iter().all(is_check)
+    alter.operations.iter().all(is_one)
 }
 
 fn glob_escaped(path: &str) -> String {

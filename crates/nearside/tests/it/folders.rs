@@ -532,7 +532,10 @@ fn defaults_and_views_are_kept_as_they_are_written() {
         }
         let session = opened(&folder);
         session.execute("SET TIME ZONE '+00:00'; DELETE FROM x WHERE i = 2; INSERT INTO x (i) VALUES (2)").unwrap();
-        assert_eq!(rows(&session, &format!("{table} 2")), expected.0, "{place}");
+        // The instant of a TIMESTAMPTZ is kept; a TIMESTAMP has the time of the session that puts it there.
+        let mut later = expected.0.clone();
+        later[0][9] = "2024-06-30T22:00:00".into();
+        assert_eq!(rows(&session, &format!("{table} 2")), later, "{place}");
         assert_eq!(rows(&session, view), expected.1, "{place}");
     }
     let imported = database().session();
