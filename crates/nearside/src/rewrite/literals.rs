@@ -17,8 +17,6 @@ use crate::functions::{checked, spans};
 use super::days;
 use super::kinds::{same_kind, take_type, written};
 
-/// The type of numbers without digits.
-
 /// The planner of expressions that gives literals their types.
 #[derive(Debug)]
 struct LiteralTypes;
