@@ -31,7 +31,7 @@ impl AnalyzerRule for WrittenTexts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(|node| of_node(node))?.data)
+        Ok(plan.transform_up_with_subqueries(of_node)?.data)
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn statement(number: i64, world: &World<'_>) -> Option<String> {
     // A tag that does not stand in the text.
     let mut tag = "$function$".to_string();
     while of.source().contains(&tag) {
-        tag.insert_str(tag.len() - 1, "x");
+        tag.insert(tag.len() - 1, 'x');
     }
     Some(format!(
         "CREATE OR REPLACE FUNCTION {}.{}({arguments})\n RETURNS {result}\n LANGUAGE sql\n{words}AS {tag}{}{tag}\n",
