@@ -60,7 +60,9 @@ impl WindowUDFImpl for Rank {
 
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
         let field = self.known.field(args)?;
-        Ok(Arc::new(Field::new(field.name(), self.to.clone(), field.is_nullable())))
+        // NULL parts are made of NULL.
+        let is_nullable = field.is_nullable() || self.name() == "ntile";
+        Ok(Arc::new(Field::new(field.name(), self.to.clone(), is_nullable)))
     }
 
     fn sort_options(&self) -> Option<SortOptions> {

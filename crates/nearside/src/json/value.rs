@@ -17,6 +17,18 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    /// What JSON calls such a value.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Text(_) => "string",
+            Value::Number(_) => "number",
+            Value::Truth(_) => "boolean",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        }
+    }
+
     /// The value that a text means.
     ///
     /// # Errors

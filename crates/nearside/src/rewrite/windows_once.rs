@@ -32,7 +32,8 @@ fn once(window: Window) -> Result<Transformed<LogicalPlan>> {
     let mut kept: Vec<Expr> = Vec::with_capacity(window.window_expr.len());
     let mut outputs: Vec<Expr> = window.input.schema().columns().into_iter().map(Expr::Column).collect();
     for expr in &window.window_expr {
-        match kept.iter().find(|known| (*known).clone().unalias() == expr.clone().unalias()) {
+        let is_same = |known: &&Expr| (*known).clone().unalias() == expr.clone().unalias() && !expr.is_volatile();
+        match kept.iter().find(is_same) {
             Some(known) => outputs.push(column(known).alias(expr.schema_name().to_string())),
             None => {
                 outputs.push(column(expr));

@@ -8,6 +8,8 @@ use sqlparser::ast::{self, PipeOperator, SelectItem, SetExpr, Value, visit_expre
 use super::figured::figured;
 use super::fresh_name;
 use super::scope::quoted;
+use crate::error::codes::SqlState;
+use crate::error::{Error, Result};
 
 /// `SELECT DISTINCT a + 1 .. ORDER BY a + 1`: what is ordered by is an output, by its place; the planner knows those of
 /// DISTINCT again only as columns.
@@ -34,40 +36,60 @@ pub(super) fn order_by_outputs(query: &mut ast::Query) {
     }
 }
 
-/// Numbers in `DISTINCT ON (..)` are outputs, and its keys stand in the order in which ORDER BY has them.
-pub(super) fn order_distinct_keys(query: &mut ast::Query) {
-    let SetExpr::Select(select) = query.body.as_mut() else { return };
-    let outputs: Vec<Option<ast::Expr>> = select
-        .projection
-        .iter()
-        .map(|item| match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
-            _ => None,
-        })
-        .collect();
-    let output = |key: &ast::Expr| {
-        let ast::Expr::Value(value) = key else { return None };
-        let Value::Number(number, _) = &value.value else { return None };
-        let place = number.to_string().parse::<usize>().ok()?.checked_sub(1)?;
-        // Behind a star nobody knows the places here.
-        outputs[..=place.min(outputs.len().checked_sub(1)?)].iter().all(Option::is_some).then_some(())?;
-        outputs.get(place).cloned().flatten()
+/// The outputs of a SELECT in their places; a star is none.
+pub(super) fn outputs(select: &ast::Select) -> Vec<Option<ast::Expr>> {
+    let output = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
     };
-    let Some(ast::Distinct::On(keys)) = &mut select.distinct else { return };
-    for key in keys.iter_mut() {
-        if let Some(output) = output(key) {
-            *key = output;
+    select.projection.iter().map(output).collect()
+}
+
+/// Puts the output in the place of a key which is a number. Behind a star nobody knows the places here.
+///
+/// # Errors
+/// There is no output in that place.
+pub(super) fn put_output(key: &mut ast::Expr, outputs: &[Option<ast::Expr>], clause: &str) -> Result<()> {
+    let ast::Expr::Value(value) = &*key else { return Ok(()) };
+    let Value::Number(number, _) = &value.value else { return Ok(()) };
+    let Ok(place) = number.to_string().parse::<usize>() else { return Ok(()) };
+    if let Some(output) = place.checked_sub(1).and_then(|at| outputs.get(..=at)) {
+        if let Some(known) = output.iter().cloned().collect::<Option<Vec<_>>>().and_then(|mut known| known.pop()) {
+            *key = known;
         }
+        return Ok(());
     }
-    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(sorts), .. }) = &query.order_by else { return };
-    let sorted = |key: &ast::Expr| {
-        sorts.iter().take(keys.len()).position(|sort| output(&sort.expr).as_ref().unwrap_or(&sort.expr) == key)
-    };
+    match outputs.iter().all(Option::is_some) {
+        true => Err(Error::plan(
+            SqlState::InvalidColumnReference,
+            format!("{clause} {place}: there are {} outputs; give the number of one, or an expression", outputs.len()),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Numbers in `DISTINCT ON (..)` are outputs, and its keys stand in the order in which ORDER BY has them.
+///
+/// # Errors
+/// A number that no output has.
+pub(super) fn order_distinct_keys(query: &mut ast::Query) -> Result<()> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    if !matches!(select.distinct, Some(ast::Distinct::On(_))) {
+        return Ok(());
+    }
+    let outputs = outputs(select);
+    let Some(ast::Distinct::On(keys)) = &mut select.distinct else { return Ok(()) };
+    keys.iter_mut().try_for_each(|key| put_output(key, &outputs, "DISTINCT ON"))?;
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(sorts), .. }) = &query.order_by else { return Ok(()) };
+    let mut sorts: Vec<ast::Expr> = sorts.iter().take(keys.len()).map(|sort| sort.expr.clone()).collect();
+    sorts.iter_mut().try_for_each(|sort| put_output(sort, &outputs, "ORDER BY"))?;
+    let sorted = |key: &ast::Expr| sorts.iter().position(|sort| sort == key);
     if let Some(places) = keys.iter().map(sorted).collect::<Option<Vec<_>>>() {
         let mut placed: Vec<(usize, ast::Expr)> = places.into_iter().zip(keys.drain(..)).collect();
         placed.sort_by_key(|(place, _)| *place);
         keys.extend(placed.into_iter().map(|(_, key)| key));
     }
+    Ok(())
 }
 
 /// `SELECT c FROM t ORDER BY (SELECT max(y) FROM u WHERE x = a)`: a key that is a query is an output, which is gone

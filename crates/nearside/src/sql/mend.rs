@@ -101,7 +101,7 @@ impl VisitorMut for Mend {
         self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         order_by_outputs(query);
-        order_distinct_keys(query);
+        let mut checked = order_distinct_keys(query);
         order_by_queries(query);
         name_queries(query);
         name_outputs_apart(query);
@@ -110,7 +110,14 @@ impl VisitorMut for Mend {
         }
         each_select(&mut query.body, &mut name_outputs);
         each_select(&mut query.body, &mut having_one_group);
-        each_select(&mut query.body, &mut grouping::write_out);
+        each_select(&mut query.body, &mut |select| {
+            if checked.is_ok() {
+                checked = grouping::write_out(select);
+            }
+        });
+        if let Err(error) = checked {
+            return ControlFlow::Break(error);
+        }
         limit_by_fetch(query);
         count_by_parameters(query);
         ControlFlow::Continue(())

@@ -248,7 +248,7 @@ pub(super) fn folded(name: &Ident) -> String {
 }
 
 /// Without brackets and casts around it, which names of outputs do not tell.
-pub(super) fn bare(mut expr: &ast::Expr) -> &ast::Expr {
+fn bare(mut expr: &ast::Expr) -> &ast::Expr {
     loop {
         expr = match expr {
             ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => inner,

@@ -212,15 +212,7 @@ fn set_lax(row: &Row<'_>) -> Result<Out> {
 }
 
 fn no_cast(value: &Value, to: &str) -> Error {
-    let of = match value {
-        Value::Null => "null",
-        Value::Text(_) => "string",
-        Value::Number(_) => "number",
-        Value::Truth(_) => "boolean",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    wrong(&format!("cannot cast a jsonb {of} to {to}"))
+    wrong(&format!("cannot cast a jsonb {} to {to}", value.kind()))
 }
 
 fn a_number(row: &Row<'_>) -> Result<String> {

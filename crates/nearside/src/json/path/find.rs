@@ -286,15 +286,7 @@ impl<'a> Follow<'a> {
                 }
             }
             Step::Method(Method::Type) => {
-                let name = match item.value() {
-                    Value::Null => "null",
-                    Value::Text(_) => "string",
-                    Value::Number(_) => "number",
-                    Value::Truth(_) => "boolean",
-                    Value::Array(_) => "array",
-                    Value::Object(_) => "object",
-                };
-                self.next(chain, Item::Made(Value::Text(name.into())), place, out)
+                self.next(chain, Item::Made(Value::Text(item.value().kind().into())), place, out)
             }
             Step::Method(Method::Size) => {
                 let size = match item.value() {
